@@ -1,0 +1,127 @@
+# Builds a TensorRT plugin library around the tensoracle launcher.
+#
+#   tensoracle_add_cubin_plugin(<target>
+#     BUNDLE <directory>                # with bundle.cpp, bundle.json and cubins/, as the producer writes it
+#     SOURCES <file>...                 # the author's plugins, which include <tensoracle/plugin.hpp>
+#     [OUTPUT_NAME <name>]              # of lib<name>.so; the target's name if left out
+#     [INCLUDE_DIRECTORIES <directory>...]
+#     [COMPILE_DEFINITIONS <definition>...])
+#
+# The library exports getCreators and setLoggerFinder and nothing else. It needs no TensorRT and no CUDA to be built or
+# linked. The same sources give the same bytes in any directory.
+#
+# TENSORRT_INCLUDE_DIR, if set, has NvInferRuntime.h; it is used in place of the launcher's own declarations. The CUDA
+# headers that it includes must be found too (INCLUDE_DIRECTORIES).
+
+include_guard(GLOBAL)
+
+cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH _tensoracle_directory)
+set_property(GLOBAL PROPERTY TENSORACLE_DIRECTORY "${_tensoracle_directory}")
+unset(_tensoracle_directory)
+
+function(tensoracle_add_cubin_plugin target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "BUNDLE;OUTPUT_NAME" "SOURCES;INCLUDE_DIRECTORIES;COMPILE_DEFINITIONS")
+  _tensoracle_check_arguments()
+  get_property(launcher GLOBAL PROPERTY TENSORACLE_DIRECTORY)
+  cmake_path(ABSOLUTE_PATH arg_BUNDLE NORMALIZE OUTPUT_VARIABLE bundle)
+
+  file(GLOB launcher_sources CONFIGURE_DEPENDS "${launcher}/src/*.cpp")
+  add_library(${target} SHARED ${arg_SOURCES} ${launcher_sources} "${bundle}/bundle.cpp")
+
+  # Hidden is not enough: templates of the standard library would stay visible, and unique symbols would keep the
+  # library from being unloaded apart from others.
+  set_target_properties(${target} PROPERTIES
+    CXX_STANDARD 17
+    CXX_STANDARD_REQUIRED ON
+    CXX_EXTENSIONS OFF
+    CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON
+    POSITION_INDEPENDENT_CODE ON
+    PREFIX "lib"
+    SKIP_BUILD_RPATH ON
+    INSTALL_RPATH ""
+    LINK_DEPENDS "${launcher}/cmake/exports.map")
+  if(arg_OUTPUT_NAME)
+    set_target_properties(${target} PROPERTIES OUTPUT_NAME "${arg_OUTPUT_NAME}")
+  endif()
+
+  target_include_directories(${target} PRIVATE "${launcher}/include" ${arg_INCLUDE_DIRECTORIES})
+  target_compile_definitions(${target} PRIVATE ${arg_COMPILE_DEFINITIONS})
+  if(TENSORRT_INCLUDE_DIR)
+    target_compile_definitions(${target} PRIVATE TENSORACLE_OFFICIAL_HEADERS)
+    target_include_directories(${target} SYSTEM PRIVATE "${TENSORRT_INCLUDE_DIR}")
+  endif()
+
+  target_compile_options(${target} PRIVATE
+    "$<$<NOT:$<CONFIG:Debug>>:-O2>"
+    "$<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>"
+    "-ffile-prefix-map=${launcher}=tensoracle"
+    "-ffile-prefix-map=${bundle}=bundle"
+    "-ffile-prefix-map=${CMAKE_CURRENT_SOURCE_DIR}=."
+    "-ffile-prefix-map=${CMAKE_CURRENT_BINARY_DIR}=.")
+  set_source_files_properties(${launcher_sources} PROPERTIES COMPILE_OPTIONS "-Wall;-Wextra")
+
+  # bundle.cpp names its parts relative to itself, for the assembler to read.
+  file(GLOB bundle_parts CONFIGURE_DEPENDS "${bundle}/cubins/*")
+  set_source_files_properties("${bundle}/bundle.cpp" PROPERTIES
+    COMPILE_OPTIONS "-Wa,-I${bundle}"
+    OBJECT_DEPENDS "${bundle}/bundle.json;${bundle_parts}")
+
+  target_link_options(${target} PRIVATE
+    "LINKER:--version-script=${launcher}/cmake/exports.map"
+    "LINKER:--exclude-libs,ALL"
+    "LINKER:--no-undefined"
+    "LINKER:--as-needed"
+    "LINKER:--build-id=sha1"
+    "LINKER:-z,relro,-z,now"
+    # Code stays loaded in the driver until the process ends, and so do the records of it.
+    "LINKER:-z,nodelete")
+  target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
+endfunction()
+
+macro(_tensoracle_check_arguments)
+  set(_tensoracle_errors "")
+  if(arg_UNPARSED_ARGUMENTS)
+    list(APPEND _tensoracle_errors "unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(arg_KEYWORDS_MISSING_VALUES)
+    list(APPEND _tensoracle_errors "no value is given for ${arg_KEYWORDS_MISSING_VALUES}")
+  endif()
+  if(TARGET ${target})
+    list(APPEND _tensoracle_errors "there is a target of this name already")
+  endif()
+  if(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux" OR NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+    list(APPEND _tensoracle_errors
+      "the system is ${CMAKE_SYSTEM_NAME} on ${CMAKE_SYSTEM_PROCESSOR}; libraries are built for Linux on x86_64")
+  endif()
+  if(NOT CMAKE_CXX_COMPILER_LOADED)
+    list(APPEND _tensoracle_errors "C++ is not enabled: add CXX to project(... LANGUAGES ...)")
+  endif()
+  if(NOT DEFINED arg_BUNDLE)
+    list(APPEND _tensoracle_errors "BUNDLE is missing: name the directory that the producer wrote")
+  else()
+    foreach(_tensoracle_file IN ITEMS bundle.cpp bundle.json)
+      cmake_path(ABSOLUTE_PATH arg_BUNDLE NORMALIZE OUTPUT_VARIABLE _tensoracle_path)
+      if(NOT EXISTS "${_tensoracle_path}/${_tensoracle_file}")
+        list(APPEND _tensoracle_errors "BUNDLE ${_tensoracle_path} has no ${_tensoracle_file}")
+      endif()
+    endforeach()
+  endif()
+  if(NOT arg_SOURCES)
+    list(APPEND _tensoracle_errors "SOURCES is missing: name at least one source file")
+  endif()
+  foreach(_tensoracle_file IN LISTS arg_SOURCES)
+    cmake_path(ABSOLUTE_PATH _tensoracle_file NORMALIZE OUTPUT_VARIABLE _tensoracle_path)
+    get_source_file_property(_tensoracle_is_generated "${_tensoracle_file}" GENERATED)
+    if(NOT _tensoracle_is_generated AND NOT EXISTS "${_tensoracle_path}")
+      list(APPEND _tensoracle_errors "source file ${_tensoracle_path} does not exist")
+    endif()
+  endforeach()
+  if(TENSORRT_INCLUDE_DIR AND NOT EXISTS "${TENSORRT_INCLUDE_DIR}/NvInferRuntime.h")
+    list(APPEND _tensoracle_errors "TENSORRT_INCLUDE_DIR ${TENSORRT_INCLUDE_DIR} has no NvInferRuntime.h")
+  endif()
+  if(_tensoracle_errors)
+    list(JOIN _tensoracle_errors "\n  " _tensoracle_errors)
+    message(FATAL_ERROR "tensoracle_add_cubin_plugin(${target}):\n  ${_tensoracle_errors}")
+  endif()
+endmacro()

@@ -1,0 +1,195 @@
+// Turns the caller's values into kernel parameters, without ever changing one.
+#include "tensoracle/arguments.hpp"
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "tensoracle/error.hpp"
+
+namespace tensoracle {
+namespace {
+
+using detail::Fit;
+using Kind = Argument::Kind;
+
+struct Limits {
+  std::int64_t least;
+  std::uint64_t greatest;
+};
+
+template <class Integer>
+constexpr Limits kLIMITS = {std::numeric_limits<Integer>::min(),
+                            static_cast<std::uint64_t>(std::numeric_limits<Integer>::max())};
+
+Limits limitsOf(ValueType type) noexcept {
+  switch (type) {
+    case ValueType::kI1: return {0, 1};
+    case ValueType::kI8: return kLIMITS<std::int8_t>;
+    case ValueType::kI16: return kLIMITS<std::int16_t>;
+    case ValueType::kI32: return kLIMITS<std::int32_t>;
+    case ValueType::kI64: return kLIMITS<std::int64_t>;
+    case ValueType::kU8: return kLIMITS<std::uint8_t>;
+    case ValueType::kU16: return kLIMITS<std::uint16_t>;
+    case ValueType::kU32: return kLIMITS<std::uint32_t>;
+    case ValueType::kU64: return kLIMITS<std::uint64_t>;
+    default: return {0, 0};
+  }
+}
+
+bool isFloating(Kind kind) noexcept { return kind >= Kind::kHALF; }
+
+template <class Value>
+Value valueOf(std::uint64_t bits) noexcept {
+  Value value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+template <class Value>
+std::uint64_t bitsOf(Value value) noexcept {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  return bits;
+}
+
+Half halfOf(Argument const& argument) noexcept {
+  Half half;
+  half.bits = static_cast<std::uint16_t>(argument.bits());
+  return half;
+}
+
+BFloat16 bfloat16Of(Argument const& argument) noexcept {
+  BFloat16 value;
+  value.bits = static_cast<std::uint16_t>(argument.bits());
+  return value;
+}
+
+// The processor's conversions make signalling NaNs quiet, so NaNs are converted by moving their bits: a binary64 has 29
+// more of them in its fraction.
+constexpr int kEXTRA_FRACTION = 29;
+
+std::uint64_t widenedBits(float value) noexcept {
+  if (!std::isnan(value)) return bitsOf(static_cast<double>(value));
+  std::uint64_t const bits = bitsOf(value);
+  return (bits >> 31 << 63) | (std::uint64_t{0x7FF} << 52) | ((bits & 0x7FFFFF) << kEXTRA_FRACTION);
+}
+
+float narrowedFloat(double value) noexcept {
+  if (!std::isnan(value)) return static_cast<float>(value);
+  std::uint64_t const bits = bitsOf(value);
+  return valueOf<float>((bits >> 63 << 31) | 0x7F800000 | ((bits >> kEXTRA_FRACTION) & 0x7FFFFF));
+}
+
+// The binary32 with exactly the argument's value, a NaN's payload included.
+bool toFloat(Argument const& argument, float& value) noexcept {
+  switch (argument.kind()) {
+    case Kind::kHALF: value = static_cast<float>(halfOf(argument)); return true;
+    case Kind::kBFLOAT16: value = static_cast<float>(bfloat16Of(argument)); return true;
+    case Kind::kFLOAT: value = valueOf<float>(argument.bits()); return true;
+    default:
+      value = narrowedFloat(valueOf<double>(argument.bits()));
+      return widenedBits(value) == argument.bits();
+  }
+}
+
+double doubleOf(Argument const& argument) noexcept {
+  if (argument.kind() == Kind::kDOUBLE) return valueOf<double>(argument.bits());
+  float value;
+  toFloat(argument, value);
+  return value;
+}
+
+template <class Narrow>
+bool toNarrow(Argument const& argument, std::uint64_t& bits) noexcept {
+  float value;
+  if (!toFloat(argument, value)) return false;
+  Narrow const narrow(value);
+  bits = narrow.bits;
+  return bitsOf(static_cast<float>(narrow)) == bitsOf(value);
+}
+
+bool encodeFloating(ValueType type, Argument const& argument, std::uint64_t& bits) noexcept {
+  Kind const kind = argument.kind();
+  bits = argument.bits();
+  switch (type) {
+    case ValueType::kFP16: return kind == Kind::kHALF || toNarrow<Half>(argument, bits);
+    case ValueType::kBF16: return kind == Kind::kBFLOAT16 || toNarrow<BFloat16>(argument, bits);
+    default: break;
+  }
+  if (type == ValueType::kFP64 && kind == Kind::kDOUBLE) return true;
+  float value;
+  bool const isExact = toFloat(argument, value);
+  bits = type == ValueType::kFP32 ? bitsOf(value) : widenedBits(value);
+  return isExact;
+}
+
+bool isInRange(Limits const& limits, Argument const& argument) noexcept {
+  auto const value = static_cast<std::int64_t>(argument.bits());
+  bool const isNegative = argument.kind() == Kind::kSIGNED && value < 0;
+  return isNegative ? value >= limits.least : argument.bits() <= limits.greatest;
+}
+
+bool isMultiple(Argument const& argument, std::uint32_t divisor) noexcept {
+  if (argument.kind() == Kind::kSIGNED) {
+    return static_cast<std::int64_t>(argument.bits()) % static_cast<std::int64_t>(divisor) == 0;
+  }
+  return argument.bits() % divisor == 0;
+}
+
+bool isEqual(ArgumentRecord const& record, Argument const& argument) noexcept {
+  if (isFloating(argument.kind())) return doubleOf(argument) == static_cast<double>(record.equalTo);
+  return argument.bits() == static_cast<std::uint64_t>(record.equalTo);
+}
+
+std::string show(Argument const& argument) {
+  switch (argument.kind()) {
+    case Kind::kPOINTER: return compose("0x", std::hex, argument.bits());
+    case Kind::kSIGNED: return compose(static_cast<std::int64_t>(argument.bits()));
+    case Kind::kUNSIGNED: return compose(argument.bits());
+    case Kind::kDOUBLE: return compose(valueOf<double>(argument.bits()));
+    default: return compose(static_cast<float>(doubleOf(argument)));
+  }
+}
+
+char const* kindName(Kind kind) noexcept {
+  constexpr std::array<char const*, 7> kNAMES = {"a pointer", "an integer", "an integer", "an fp16 number",
+                                                 "a bf16 number", "a float", "a double"};
+  return kNAMES[static_cast<std::size_t>(kind)];
+}
+
+}  // namespace
+
+void Arguments::failFull() { fail("a launch takes at most ", kCAPACITY, " arguments"); }
+
+Fit detail::encode(ArgumentRecord const& record, Argument const& argument, std::uint64_t& bits) noexcept {
+  if (record.type == ValueType::kPOINTER) {
+    if (argument.kind() != Kind::kPOINTER) return Fit::kWRONG_TYPE;
+    bits = argument.bits();
+  } else if (record.type >= ValueType::kFP16) {
+    if (!isFloating(argument.kind())) return Fit::kWRONG_TYPE;
+    if (!encodeFloating(record.type, argument, bits)) return Fit::kNOT_REPRESENTABLE;
+  } else {
+    if (argument.kind() != Kind::kSIGNED && argument.kind() != Kind::kUNSIGNED) return Fit::kWRONG_TYPE;
+    if (!isInRange(limitsOf(record.type), argument)) return Fit::kNOT_REPRESENTABLE;
+    bits = argument.bits();
+  }
+  if (record.divisibleBy > 1 && !isMultiple(argument, record.divisibleBy)) return Fit::kNOT_DIVISIBLE;
+  if (!record.isPassed && !isEqual(record, argument)) return Fit::kNOT_EQUAL;
+  return Fit::kFITS;
+}
+
+std::string detail::explain(ArgumentRecord const& record, Argument const& argument, Fit fit) {
+  std::string const subject = compose("argument ", record.name, " (", record.typeName, ") is ");
+  std::string const value = show(argument);
+  switch (fit) {
+    case Fit::kWRONG_TYPE: return compose(subject, kindName(argument.kind()), ", ", value);
+    case Fit::kNOT_REPRESENTABLE: return compose(subject, value, ", which ", record.typeName, " cannot hold exactly");
+    case Fit::kNOT_DIVISIBLE: return compose(subject, value, ", which is not divisible by ", record.divisibleBy);
+    case Fit::kNOT_EQUAL: return compose(subject, value, "; the code was compiled for ", record.equalTo);
+    case Fit::kFITS: break;
+  }
+  return compose(subject, value);
+}
+
+}  // namespace tensoracle

@@ -1,0 +1,256 @@
+// Reads, checks and serialises plugin fields.
+#include "tensoracle/fields.hpp"
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include "tensoracle/tensors.hpp"
+
+namespace tensoracle {
+namespace {
+
+using nvinfer1::Dims;
+using nvinfer1::PluginField;
+using nvinfer1::PluginFieldCollection;
+using nvinfer1::PluginFieldType;
+
+// In the order of FieldValue's alternatives.
+constexpr std::array<PluginFieldType, std::variant_size_v<FieldValue>> kTYPES = {
+    PluginFieldType::kFLOAT16, PluginFieldType::kFLOAT32, PluginFieldType::kFLOAT64, PluginFieldType::kINT8,
+    PluginFieldType::kINT16,   PluginFieldType::kINT32,   PluginFieldType::kINT64,   PluginFieldType::kBF16,
+    PluginFieldType::kDIMS,    PluginFieldType::kCHAR};
+
+PluginFieldType typeOf(FieldValue const& value) noexcept { return kTYPES[value.index()]; }
+
+// By number, since older official headers lack the last names.
+char const* typeName(PluginFieldType type) noexcept {
+  constexpr std::array<char const*, 14> kNAMES = {"FLOAT16", "FLOAT32", "FLOAT64", "INT8", "INT16", "INT32", "CHAR",
+                                                  "DIMS",    "UNKNOWN", "BF16",    "INT64", "FP8",  "INT4",  "FP4"};
+  auto const index = static_cast<std::size_t>(type);
+  return index < kNAMES.size() ? kNAMES[index] : "of a type that this library does not know";
+}
+
+std::string declaredType(FieldValue const& value, bool isArray) {
+  return compose(isArray ? "array of " : "", typeName(typeOf(value)));
+}
+
+// A value as the widest type of its family, int64_t or double: where widening happens, it is exact.
+template <class From>
+auto widened(From value) {
+  if constexpr (std::is_integral_v<From>) {
+    return static_cast<std::int64_t>(value);
+  } else if constexpr (std::is_floating_point_v<From>) {
+    return static_cast<double>(value);
+  } else {
+    return static_cast<double>(static_cast<float>(value));
+  }
+}
+
+template <class To>
+std::optional<To> narrowed(std::int64_t value) {
+  if (value < std::numeric_limits<To>::min() || value > std::numeric_limits<To>::max()) return {};
+  return static_cast<To>(value);
+}
+
+template <class To>
+std::optional<To> narrowed(double value) {
+  To result;
+  if constexpr (std::is_floating_point_v<To>) {
+    result = static_cast<To>(value);
+  } else {
+    result = To(static_cast<float>(value));
+  }
+  double const back = widened(result);
+  if (back == value || (std::isnan(back) && std::isnan(value))) return result;
+  return {};
+}
+
+// The elements of `field`, found as From, in the declared type To.
+template <class To, class From>
+std::vector<To> convert(PluginField const& field) {
+  std::vector<To> elements(static_cast<std::size_t>(field.length));
+  if constexpr (std::is_same_v<To, From>) {
+    if (field.length > 0) std::memcpy(elements.data(), field.data, elements.size() * sizeof(To));
+  } else {
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      From element;
+      std::memcpy(&element, static_cast<char const*>(field.data) + i * sizeof element, sizeof element);
+      auto const exact = narrowed<To>(widened(element));
+      if (!exact) {
+        constexpr bool kIS_FLOAT = std::is_same_v<To, float>;
+        fail("field ", field.name, " is ", widened(element), " as ", typeName(field.type),
+             ", which the declared type cannot hold exactly",
+             kIS_FLOAT ? "; hand it over as FLOAT32, rounded on purpose (Python: numpy.float32)" : "");
+      }
+      elements[i] = *exact;
+    }
+  }
+  return elements;
+}
+
+[[noreturn]] void failType(FieldSpec const& spec, PluginField const& field) {
+  fail("field ", spec.name, " is ", typeName(field.type), "; it is declared as ",
+       declaredType(spec.value, spec.isArray));
+}
+
+template <class To>
+std::vector<To> readNumbers(FieldSpec const& spec, PluginField const& field) {
+  if constexpr (std::is_integral_v<To>) {
+    switch (field.type) {
+      case PluginFieldType::kINT8: return convert<To, std::int8_t>(field);
+      case PluginFieldType::kINT16: return convert<To, std::int16_t>(field);
+      case PluginFieldType::kINT32: return convert<To, std::int32_t>(field);
+      case PluginFieldType::kINT64: return convert<To, std::int64_t>(field);
+      default: failType(spec, field);
+    }
+  } else {
+    switch (field.type) {
+      case PluginFieldType::kFLOAT16: return convert<To, Half>(field);
+      case PluginFieldType::kBF16: return convert<To, BFloat16>(field);
+      case PluginFieldType::kFLOAT32: return convert<To, float>(field);
+      case PluginFieldType::kFLOAT64: return convert<To, double>(field);
+      default: failType(spec, field);
+    }
+  }
+}
+
+struct Reader {
+  FieldSpec const& spec;
+  PluginField const& field;
+
+  template <class To>
+  FieldValue operator()(std::vector<To> const&) const {
+    return readNumbers<To>(spec, field);
+  }
+
+  FieldValue operator()(std::vector<Dims> const&) const {
+    if (field.type != PluginFieldType::kDIMS) failType(spec, field);
+    return convert<Dims, Dims>(field);
+  }
+
+  FieldValue operator()(std::string const&) const {
+    if (field.type != PluginFieldType::kCHAR) failType(spec, field);
+    std::string text(static_cast<char const*>(field.data), static_cast<std::size_t>(field.length));
+    if (!text.empty() && text.back() == '\0') text.pop_back();  // the ONNX parser's length includes the NUL
+    return text;
+  }
+};
+
+std::string show(FieldValue const& value) {
+  if (auto const* text = std::get_if<std::string>(&value)) return *text;
+  return std::visit(
+      [](auto const& elements) {
+        std::string shown;
+        if constexpr (!std::is_same_v<std::decay_t<decltype(elements)>, std::string>) {
+          for (auto const& element : elements) {
+            shown += shown.empty() ? "" : ", ";
+            if constexpr (std::is_same_v<std::decay_t<decltype(element)>, Dims>) {
+              shown += tensoracle::toString(element);
+            } else {
+              shown += compose(widened(element));
+            }
+          }
+        }
+        return shown.empty() ? std::string("empty") : shown;
+      },
+      value);
+}
+
+FieldValue read(FieldSpec const& spec, PluginField const& field) {
+  if (field.length < 0 || (field.data == nullptr && field.length > 0)) {
+    fail("field ", spec.name, " has length ", field.length, " and ", field.data == nullptr ? "no " : "", "data");
+  }
+  FieldValue value = std::visit(Reader{spec, field}, spec.value);
+  bool const isText = std::holds_alternative<std::string>(value);
+  if (!spec.isArray && !isText && field.length != 1) {
+    fail("field ", spec.name, " has ", field.length, " elements; a single ", typeName(field.type), " is declared");
+  }
+  for (FieldRule const& rule : spec.rules) {
+    if (!rule.holds(value)) fail("field ", spec.name, " is ", show(value), "; it must ", rule.text);
+  }
+  return value;
+}
+
+bool isNamed(PluginField const& field, std::string_view name) { return field.name != nullptr && field.name == name; }
+
+void checkNames(FieldSpecs const& specs, Span<PluginField const> given) {
+  for (PluginField const& field : given) {
+    std::string_view const name = field.name != nullptr ? field.name : "";
+    std::string known;
+    bool isKnown = false;
+    for (FieldSpec const& spec : specs) {
+      isKnown = isKnown || spec.name == name;
+      known += compose(known.empty() ? "" : ", ", spec.name);
+    }
+    if (!isKnown) fail("field ", name, " is unknown; the declared fields are ", known.empty() ? "none" : known);
+    auto const count = std::count_if(given.begin(), given.end(), [=](auto const& other) { return isNamed(other, name); });
+    if (count > 1) fail("field ", name, " is given ", count, " times; give it once");
+  }
+}
+
+}  // namespace
+
+Fields Fields::parse(FieldSpecs const& specs, PluginFieldCollection const* collection) {
+  bool const isEmpty = collection == nullptr || collection->nbFields <= 0;
+  Span<PluginField const> const given(isEmpty ? nullptr : collection->fields,
+                                      isEmpty ? 0 : static_cast<std::size_t>(collection->nbFields));
+  checkNames(specs, given);
+  Fields fields;
+  for (FieldSpec const& spec : specs) {
+    auto const found =
+        std::find_if(given.begin(), given.end(), [&](auto const& field) { return isNamed(field, spec.name); });
+    if (found != given.end()) {
+      fields.fields_.push_back({spec.name, spec.isArray, read(spec, *found)});
+    } else if (spec.isRequired) {
+      fail("field ", spec.name, " (", declaredType(spec.value, spec.isArray), ") is missing; it has no default");
+    } else {
+      fields.fields_.push_back({spec.name, spec.isArray, spec.value});
+    }
+  }
+  return fields;
+}
+
+std::string Fields::toString() const {
+  std::string text;
+  for (Field const& field : fields_) text += compose(text.empty() ? "" : ", ", field.name, " = ", show(field.value));
+  return text;
+}
+
+std::vector<PluginField> Fields::serialize() const {
+  std::vector<PluginField> records;
+  for (Field const& field : fields_) {
+    auto const [data, length] = std::visit(
+        [](auto const& elements) {
+          // A text is handed on with its NUL, as TensorRT's own parsers do.
+          bool const isText = std::is_same_v<std::decay_t<decltype(elements)>, std::string>;
+          return std::pair<void const*, std::size_t>(elements.data(), elements.size() + (isText ? 1 : 0));
+        },
+        field.value);
+    records.emplace_back(PluginField{field.name.c_str(), data, typeOf(field.value), static_cast<std::int32_t>(length)});
+  }
+  return records;
+}
+
+Fields::Field const& Fields::find(std::string_view name) const {
+  auto const found = std::find_if(fields_.begin(), fields_.end(), [=](Field const& field) { return field.name == name; });
+  if (found == fields_.end()) fail("field ", name, " is not declared in fields()");
+  return *found;
+}
+
+void Fields::failGet(Field const& field) {
+  fail("field ", field.name, " is declared as ", declaredType(field.value, field.isArray),
+       "; get it as the corresponding C++ type");
+}
+
+std::vector<PluginField> fieldNames(FieldSpecs const& specs) {
+  std::vector<PluginField> records;
+  for (FieldSpec const& spec : specs) {
+    records.emplace_back(PluginField{spec.name.c_str(), nullptr, typeOf(spec.value), spec.isArray ? 0 : 1});
+  }
+  return records;
+}
+
+}  // namespace tensoracle

@@ -1,0 +1,183 @@
+// Launches kernels, and finds them in the bundle.
+#include "tensoracle/kernel.hpp"
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "tensoracle/error.hpp"
+
+namespace tensoracle {
+namespace {
+
+using detail::Fit;
+
+// Every Triton kernel takes two pointers after its own arguments, global and profiling scratch memory. Both are null:
+// a bundle with a kernel that needs either is refused when it is built.
+constexpr std::size_t kSCRATCH_POINTERS = 2;
+
+char const* kindName(ConstantKind kind) noexcept {
+  switch (kind) {
+    case ConstantKind::kNONE: return "None";
+    case ConstantKind::kBOOL: return "bool";
+    case ConstantKind::kINTEGER: return "integer";
+    case ConstantKind::kNUMBER: return "number";
+    case ConstantKind::kTEXT: return "text";
+  }
+  return "unknown";
+}
+
+class LoadedKernels {
+ public:
+  static LoadedKernels& get() {
+    static auto& kKERNELS = *new LoadedKernels;  // never destroyed: plugins may outlive statics
+    return kKERNELS;
+  }
+
+  KernelVariants const& load(std::string_view name) {
+    Driver const& driver = Driver::get();
+    Device const device = Device::current(driver);
+    std::lock_guard const lock(mutex_);
+    auto const known = loaded_.find({device.handle, name});
+    KernelVariants const& kernel = known != loaded_.end() ? known->second : add(driver, device, name);
+    for (Kernel const& variant : kernel.variants()) variant.prepare();
+    return kernel;
+  }
+
+ private:
+  KernelVariants const& add(Driver const& driver, Device const& device, std::string_view name) {
+    std::vector<Kernel> variants;
+    std::string shipped;
+    char const* key = nullptr;
+    for (EntryRecord const* entry = kBUNDLE.entries; entry != kBUNDLE.entries + kBUNDLE.entryCount; ++entry) {
+      if (entry->variant == 0) shipped += compose(shipped.empty() ? "" : ", ", entry->kernel);
+      if (entry->kernel != name) continue;
+      key = entry->kernel;
+      variants.emplace_back(driver, device, *entry);
+    }
+    if (key == nullptr) fail("the bundle has no kernel ", name, "; it has ", shipped.empty() ? "none" : shipped);
+    return loaded_.emplace(std::pair(device.handle, key), KernelVariants(std::move(variants))).first->second;
+  }
+
+  std::mutex mutex_;
+  std::map<std::pair<CUdevice, std::string_view>, KernelVariants> loaded_;  // a map: references stay valid
+};
+
+}  // namespace
+
+Kernel::Kernel(Driver const& driver, Device const& device, EntryRecord const& entry)
+    : driver_(&driver),
+      entry_(&entry),
+      code_(&chooseCode(entry, device.major, device.minor)),
+      kernel_(loadCode(driver, device, entry, *code_)) {
+  if (entry.argumentCount > Arguments::kCAPACITY) {
+    fail(describe(), ": has ", entry.argumentCount, " arguments; at most ", Arguments::kCAPACITY, " are supported");
+  }
+}
+
+void Kernel::prepare() const { loadIntoContext(*driver_, *entry_, *code_, kernel_); }
+
+bool Kernel::accepts(Arguments const& arguments) const {
+  checkCount(arguments);
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    std::uint64_t bits;
+    Fit const fit = detail::encode(entry_->arguments[i], arguments[i], bits);
+    if (fit == Fit::kWRONG_TYPE) failArgument(i, arguments[i], fit);
+    if (fit != Fit::kFITS) return false;
+  }
+  return true;
+}
+
+void Kernel::launch(CUstream stream, Grid const& grid, Arguments const& arguments) const {
+  checkCount(arguments);
+  std::array<std::uint64_t, Arguments::kCAPACITY> values;
+  std::array<void*, Arguments::kCAPACITY + kSCRATCH_POINTERS> parameters;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    ArgumentRecord const& record = entry_->arguments[i];
+    // x86-64 is little-endian: the parameter is the value's first record.size bytes, which is what the driver copies.
+    Fit const fit = detail::encode(record, arguments[i], values[count]);
+    if (fit != Fit::kFITS) failArgument(i, arguments[i], fit);
+    parameters[count] = &values[count];
+    count += record.isPassed ? 1 : 0;
+  }
+  static void* const kNULL = nullptr;
+  for (std::size_t i = 0; i < kSCRATCH_POINTERS; ++i) parameters[count++] = const_cast<void**>(&kNULL);
+
+  if (!checkGrid(grid)) return;
+  CUresult const result = driver_->cuLaunchKernel(
+      reinterpret_cast<CUfunction>(kernel_),  // documented: a CUkernel may stand for the current context's function
+      static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z), code_->threads, 1, 1,
+      code_->dynamicShared, stream, parameters.data(), nullptr);
+  if (result != kCUDA_SUCCESS) failLaunch(result, grid);
+}
+
+bool Kernel::checkGrid(Grid const& grid) const {
+  auto const check = [this](char const* dimension, std::int64_t blocks, std::int64_t most) {
+    if (blocks >= 0 && blocks <= most) return;
+    fail(describe(), ": grid dimension ", dimension, " is ", blocks, "; it must be from 0 to ", most);
+  };
+  check("x", grid.x, 2147483647);
+  check("y", grid.y, 65535);
+  check("z", grid.z, 65535);
+  return grid.x != 0 && grid.y != 0 && grid.z != 0;
+}
+
+void Kernel::failLaunch(CUresult result, Grid const& grid) const {
+  driver_->check(result, "cuLaunchKernel", describe(), ", grid (", grid.x, ", ", grid.y, ", ", grid.z, "), ",
+                 code_->threads, " threads, ", code_->dynamicShared, " bytes of dynamic shared memory");
+}
+
+std::string Kernel::refusal(Arguments const& arguments) const {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    std::uint64_t bits;
+    Fit const fit = detail::encode(entry_->arguments[i], arguments[i], bits);
+    if (fit != Fit::kFITS) return detail::explain(entry_->arguments[i], arguments[i], fit);
+  }
+  return {};
+}
+
+void Kernel::checkCount(Arguments const& arguments) const {
+  if (arguments.size() == entry_->argumentCount) return;
+  std::string names;
+  for (std::uint32_t i = 0; i < entry_->argumentCount; ++i) {
+    names += compose(names.empty() ? "" : ", ", entry_->arguments[i].name);
+  }
+  fail(describe(), ": is given ", arguments.size(), " arguments; it takes ", entry_->argumentCount, ": ", names);
+}
+
+void Kernel::failArgument(std::size_t index, Argument const& argument, Fit fit) const {
+  fail(describe(), ": ", detail::explain(entry_->arguments[index], argument, fit));
+}
+
+ConstantRecord const& Kernel::findConstant(std::string_view name, ConstantKind kind) const {
+  std::string names;
+  for (ConstantRecord const* constant = entry_->constants; constant != entry_->constants + entry_->constantCount;
+       ++constant) {
+    if (constant->name == name) {
+      if (constant->kind == kind) return *constant;
+      fail(describe(), ": constant ", name, " is of type ", kindName(constant->kind), ", not ", kindName(kind));
+    }
+    names += compose(names.empty() ? "" : ", ", constant->name, " (", kindName(constant->kind), ")");
+  }
+  fail(describe(), ": has no constant ", name, "; it has ", names.empty() ? "none" : names);
+}
+
+void Kernel::failInteger(ConstantRecord const& constant) const {
+  fail(describe(), ": constant ", constant.name, " is ", constant.integer, ", which the type asked for cannot hold");
+}
+
+std::string Kernel::describe() const { return tensoracle::describe(*entry_, *code_); }
+
+void KernelVariants::failSelection(Arguments const& arguments) const {
+  std::string reasons;
+  for (Kernel const& kernel : variants_) {
+    reasons += compose("; variant ", kernel.variant(), ": ", kernel.refusal(arguments));
+  }
+  fail("kernel ", variants_.front().name(), ": no variant accepts the arguments", reasons);
+}
+
+KernelVariants const& loadKernel(std::string_view name) { return LoadedKernels::get().load(name); }
+
+}  // namespace tensoracle

@@ -1,0 +1,94 @@
+// SHA-256 (FIPS 180-4), block by block.
+#include "sha256.hpp"
+
+#include <algorithm>
+
+namespace tensoracle {
+namespace {
+
+using Word = std::uint32_t;
+
+// The fractional parts of the cube roots of the first 64 primes.
+constexpr std::array<Word, 64> kROUND_CONSTANTS = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
+
+constexpr std::size_t kBLOCK = 64;
+using State = std::array<Word, 8>;
+
+Word rotate(Word word, int bits) noexcept { return (word >> bits) | (word << (32 - bits)); }
+
+void absorb(State& state, std::uint8_t const* block) noexcept {
+  std::array<Word, 64> schedule;
+  for (std::size_t i = 0; i < 16; ++i) {
+    std::uint8_t const* const bytes = block + 4 * i;
+    schedule[i] = Word{bytes[0]} << 24 | Word{bytes[1]} << 16 | Word{bytes[2]} << 8 | Word{bytes[3]};
+  }
+  for (std::size_t i = 16; i < 64; ++i) {
+    Word const early = schedule[i - 15];
+    Word const late = schedule[i - 2];
+    schedule[i] = schedule[i - 16] + (rotate(early, 7) ^ rotate(early, 18) ^ (early >> 3)) + schedule[i - 7] +
+                  (rotate(late, 17) ^ rotate(late, 19) ^ (late >> 10));
+  }
+  auto [a, b, c, d, e, f, g, h] = state;
+  for (std::size_t i = 0; i < 64; ++i) {
+    Word const choice = (e & f) ^ (~e & g);
+    Word const majority = (a & b) ^ (a & c) ^ (b & c);
+    Word const first = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + choice + kROUND_CONSTANTS[i] + schedule[i];
+    Word const second = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + majority;
+    h = g;
+    g = f;
+    f = e;
+    e = d + first;
+    d = c;
+    c = b;
+    b = a;
+    a = first + second;
+  }
+  State const mixed = {a, b, c, d, e, f, g, h};
+  for (std::size_t i = 0; i < state.size(); ++i) state[i] += mixed[i];
+}
+
+}  // namespace
+
+Sha256 sha256(void const* data, std::size_t size) noexcept {
+  // The fractional parts of the square roots of the first 8 primes.
+  State state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  auto const* const bytes = static_cast<std::uint8_t const*>(data);
+  std::size_t const whole = size / kBLOCK * kBLOCK;
+  for (std::size_t offset = 0; offset < whole; offset += kBLOCK) absorb(state, bytes + offset);
+
+  // The rest, a one bit, zeros, and the length in bits as the last eight bytes of a block.
+  std::array<std::uint8_t, 2 * kBLOCK> tail{};
+  std::size_t const rest = size - whole;
+  std::copy_n(bytes + whole, rest, tail.begin());
+  tail[rest] = 0x80;
+  std::size_t const tailSize = rest + 9 <= kBLOCK ? kBLOCK : 2 * kBLOCK;
+  for (std::size_t i = 0; i < 8; ++i) {
+    tail[tailSize - 1 - i] = static_cast<std::uint8_t>(static_cast<std::uint64_t>(size) * 8 >> (8 * i));
+  }
+  for (std::size_t offset = 0; offset < tailSize; offset += kBLOCK) absorb(state, tail.data() + offset);
+
+  Sha256 digest;
+  for (std::size_t i = 0; i < digest.size(); ++i) {
+    digest[i] = static_cast<std::uint8_t>(state[i / 4] >> (24 - 8 * (i % 4)));
+  }
+  return digest;
+}
+
+std::string toHex(Sha256 const& digest) {
+  std::string text;
+  for (std::uint8_t const byte : digest) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
+}
+
+}  // namespace tensoracle

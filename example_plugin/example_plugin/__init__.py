@@ -1,0 +1,8 @@
+"""Residual add and RMS normalisation as a TensorRT plugin."""
+
+from pathlib import Path
+
+__all__ = ["LIBRARY"]
+
+LIBRARY = Path(__file__).with_name("libexample_plugin.so")
+"""The plugin library, to be loaded into TensorRT's plugin registry; it creates the plugin AddRmsNorm, version 1."""

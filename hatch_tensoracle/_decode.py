@@ -1,0 +1,97 @@
+"""Turns parsed JSON or TOML into dataclasses, strictly, saying where a value does not fit."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
+
+__all__ = ["DecodeError", "decode"]
+
+T = TypeVar("T")
+
+_NAMES = {str: "a string", int: "an integer", float: "a number", bool: "true or false", type(None): "null"}
+
+
+class DecodeError(ValueError):
+    """A value is not of the declared type; `where` is its path, such as `entries[3].cubins[0].size`."""
+
+    def __init__(self, problem: str, where: str) -> None:
+        super().__init__(problem, where)
+        self.problem = problem
+        self.where = where
+
+    def __str__(self) -> str:
+        """Say where, then what."""
+        return f"{self.where}: {self.problem}" if self.where else self.problem
+
+
+def decode(kind: type[T], value: object, where: str = "") -> T:
+    """Return `value` as a `kind`: a dataclass, `tuple[X, ...]`, `Mapping[str, X]`, a scalar, or a union of these.
+
+    Arrays become tuples, and a dataclass's field `num_warps` is the key `num_warps` or `num-warps`. Nothing is
+    converted: `True` is no integer. Raises DecodeError.
+    """
+    return cast("T", _decode(kind, value, where))
+
+
+def _decode(kind: Any, value: object, where: str) -> object:
+    if dataclasses.is_dataclass(kind):
+        return _decode_dataclass(cast("type[Any]", kind), value, where)
+    origin = typing.get_origin(kind)
+    if origin is tuple:
+        if not isinstance(value, list):
+            raise DecodeError(f"must be an array, not {_shown(value)}", where)
+        return tuple(_decode(typing.get_args(kind)[0], item, f"{where}[{i}]") for i, item in enumerate(value))
+    if origin is Mapping:
+        table = _table(value, where)
+        return {key: _decode(typing.get_args(kind)[1], item, _join(where, key)) for key, item in table.items()}
+    alternatives = typing.get_args(kind) if origin in {typing.Union, types.UnionType} else (kind,)
+    if type(value) not in alternatives:
+        expected = " or ".join(_NAMES.get(kind, kind.__name__) for kind in alternatives)
+        raise DecodeError(f"must be {expected}, not {_shown(value)}", where)
+    return value
+
+
+def _decode_dataclass(kind: type[Any], value: object, where: str) -> object:
+    table = _table(value, where)
+    types_ = typing.get_type_hints(kind)
+    fields = {_spelling(field.name, table): field for field in dataclasses.fields(kind)}
+    for key in table:
+        if key not in fields:
+            near = difflib.get_close_matches(key, fields, n=1)
+            hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(f'`{name}`' for name in fields)}"
+            raise DecodeError(f"unknown key; {hint}", _join(where, key))
+    values = {}
+    for key, field in fields.items():
+        if key in table:
+            values[field.name] = _decode(types_[field.name], table[key], _join(where, key))
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            raise DecodeError("is missing", _join(where, key))
+    try:
+        return kind(**values)
+    except DecodeError as error:
+        raise DecodeError(error.problem, _join(where, error.where)) from error
+
+
+def _spelling(name: str, table: Mapping[str, object]) -> str:
+    dashed = name.replace("_", "-")
+    return dashed if dashed in table else name
+
+
+def _table(value: object, where: str) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise DecodeError(f"must be a table, not {_shown(value)}", where)
+    return value
+
+
+def _join(where: str, key: str) -> str:
+    return f"{where}.{key}" if where and key else where or key
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."  # noqa: PLR2004 - a line on a terminal

@@ -1,0 +1,58 @@
+"""Runs the tools of the build environment."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shlex
+import subprocess
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hatch_tensoracle.errors import BuildError
+
+__all__ = ["run", "tool_of"]
+
+
+def run(
+    command: Sequence[str | Path], *, what: str, remedy: str = "", env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end. If it fails, BuildError shows it, its exit status and all that it printed."""
+    try:
+        done = subprocess.run(  # noqa: S603 - an argument list, no shell
+            [str(part) for part in command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=env,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+    except OSError as error:
+        message = f"{what} could not be started: {error}"
+        raise BuildError(message, remedy=remedy) from error
+    if done.returncode:
+        shown = shlex.join(str(part) for part in command)
+        message = (
+            f"{what} failed with status {done.returncode}:\n  {shown}\n{textwrap.indent(done.stdout.strip(), '  ')}"
+        )
+        raise BuildError(message, remedy=remedy)
+    return done
+
+
+def tool_of(distribution: str, name: str) -> Path:
+    """Find a program that an installed distribution brings, wherever its environment lies.
+
+    Under pip's build isolation and in an environment that was not activated, PATH leads to other programs of the same
+    name or to none. Raises PackageNotFoundError or FileNotFoundError.
+    """
+    files = importlib.metadata.files(distribution) or ()
+    # Inside the package first: the one among the environment's scripts may be a script that starts it.
+    for file in sorted(files, key=lambda file: ".." in file.parts):
+        if file.name == name and file.parent.name == "bin":
+            path = Path(str(file.locate())).resolve()
+            if path.is_file():
+                return path
+    message = f"{name} of {distribution}"
+    raise FileNotFoundError(message)

@@ -1,0 +1,201 @@
+"""The manifest of a bundle: what `bundle.json` says about every cubin."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hatch_tensoracle._decode import DecodeError, decode
+from hatch_tensoracle.errors import ManifestError
+from hatch_tensoracle.targets import TARGETS
+
+__all__ = [
+    "CUBIN_ALIGNMENT",
+    "ELEMENT_SIZES",
+    "POINTER_SIZE",
+    "SCALAR_SIZES",
+    "SCHEMA",
+    "Argument",
+    "Bundle",
+    "Constant",
+    "Cubin",
+    "Entry",
+]
+
+SCHEMA = 1
+CUBIN_ALIGNMENT = 16
+"""Bytes: where one embedded cubin may start inside its section."""
+POINTER_SIZE = 8
+
+_INTEGER_SIZES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "u8": 1, "u16": 2, "u32": 4, "u64": 8}
+SCALAR_SIZES = {"i1": 1, **_INTEGER_SIZES, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8}
+"""Bytes of a kernel parameter of each scalar type, as Triton 3.6 to 3.9 lower it for CUDA."""
+ELEMENT_SIZES = {**SCALAR_SIZES, "fp8e4nv": 1, "fp8e5": 1, "fp8e4b15": 1, "fp8e4b8": 1, "fp8e5b16": 1}
+"""Bytes of one element behind a pointer; the names are Triton's."""
+
+
+_CUBIN_FILE = re.compile(r"cubins/\w[\w.-]*\.cubin", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Argument:
+    """One public argument of a kernel, in the order in which the launcher takes them."""
+
+    name: str
+    type: str
+    """A scalar type such as `i32`, or `*` and an element type."""
+    divisible_by: int = 1
+    """What the kernel was compiled to assume: the address in bytes of a pointer, the value of an integer."""
+    equal_to: int | None = None
+    """The only value that the kernel was compiled for; it is not a kernel parameter then."""
+
+    def __post_init__(self) -> None:
+        sizes = ELEMENT_SIZES if self.type.startswith("*") else SCALAR_SIZES
+        if self.type.removeprefix("*") not in sizes:
+            raise DecodeError(f"unknown type `{self.type}`; known are {', '.join(sizes)}", "type")
+
+    @property
+    def size(self) -> int:
+        """Bytes of the kernel parameter."""
+        return POINTER_SIZE if self.type.startswith("*") else SCALAR_SIZES[self.type]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant:
+    """One compile-time constant of a kernel, as C++ can read it."""
+
+    name: str
+    kind: str
+    """`none`, `bool`, `integer`, `number`, `text`, `dtype` or `function`."""
+    value: bool | int | float | str | None
+    """Of the kind; a number that JSON cannot hold is its `repr`, a dtype or a function is its name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cubin:
+    """One variant compiled for one target."""
+
+    target: str
+    file: str
+    """Relative to the bundle directory, with forward slashes."""
+    sha256: str
+    size: int
+    """Bytes."""
+    architecture_specific: bool
+    """Compiled for the `a` form of the target, such as sm_90a: it runs on exactly that SM."""
+    registers: int
+    """Per thread."""
+    local_bytes: int
+    """Local memory per thread: spilled registers and stack."""
+    static_shared: int
+    """Bytes per block that are fixed in the cubin."""
+    dynamic_shared: int
+    """Bytes per block that are given at launch."""
+    scratch: int
+    """Bytes of scratch memory that the kernel wants; the launcher has none to give."""
+    threads: int
+    """Per block, along x."""
+
+    def __post_init__(self) -> None:
+        if self.target not in TARGETS:
+            raise DecodeError(f"unknown target `{self.target}`; known are {', '.join(TARGETS)}", "target")
+        if not _CUBIN_FILE.fullmatch(self.file):
+            raise DecodeError(f"must be a plain file name below cubins/, not {self.file!r}", "file")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One variant of one kernel."""
+
+    kernel: str
+    variant: int
+    """Its place among the variants of the kernel: the first that accepts the arguments is launched."""
+    symbol: str
+    """The entry function's name in every cubin."""
+    source_sha256: str
+    """Over the source text of the kernel and its helpers, what they capture, the constants and the options."""
+    arguments: tuple[Argument, ...]
+    constants: tuple[Constant, ...]
+    options: Mapping[str, bool | int | float | str | None]
+    """Every compiler option, given or default."""
+    cubins: tuple[Cubin, ...]
+
+    @property
+    def label(self) -> str:
+        """How messages call it."""
+        return f"{self.kernel}#{self.variant}"
+
+    @property
+    def parameters(self) -> tuple[Argument, ...]:
+        """The arguments that are parameters of the cubin's entry function."""
+        return tuple(argument for argument in self.arguments if argument.equal_to is None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """The whole manifest. `parse` reads and checks one; `to_json` gives the same bytes for the same content."""
+
+    entries: tuple[Entry, ...]
+    targets: tuple[str, ...]
+    tools: Mapping[str, str]
+    """Version of each tool that had a part in the bytes."""
+    minimum_driver: str
+    """The oldest Linux driver that runs code of the toolkit ptxas is from (CUDA Toolkit Release Notes, table 2)."""
+    schema: int = SCHEMA
+    digest: str = field(default="")
+    """SHA-256 over everything else."""
+
+    def cubins(self) -> Iterator[tuple[Entry, Cubin]]:
+        """Every cubin with its entry, in the order in which a library embeds them."""
+        for entry in self.entries:
+            for cubin in entry.cubins:
+                yield entry, cubin
+
+    def embedded(self) -> Iterator[tuple[Entry, Cubin, int]]:
+        """Every cubin with its offset in bytes in the section that a library embeds them in."""
+        offset = 0
+        for entry, cubin in self.cubins():
+            yield entry, cubin, offset
+            offset += -(-cubin.size // CUBIN_ALIGNMENT) * CUBIN_ALIGNMENT
+
+    def sealed(self) -> Bundle:
+        """The same with its digest."""
+        return dataclasses.replace(self, digest=_digest(dataclasses.asdict(self)))
+
+    def to_json(self) -> bytes:
+        """The bytes of bundle.json."""
+        content = dataclasses.asdict(self)
+        return (json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+    @classmethod
+    def parse(cls, text: bytes, where: str) -> Bundle:
+        """Read bundle.json. Raises ManifestError, naming `where`."""
+        try:
+            content = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ManifestError(f"is not JSON: {error}", where=where) from error
+        schema = content.get("schema") if isinstance(content, dict) else None
+        if schema != SCHEMA:
+            raise ManifestError(
+                f"has schema {schema!r}; this release reads {SCHEMA}",
+                where=where,
+                remedy="Inspect it with the release of hatch-tensoracle that wrote it.",
+            )
+        try:
+            bundle = decode(cls, content)
+        except DecodeError as error:
+            raise ManifestError(str(error), where=where) from error
+        if bundle.digest != (expected := _digest(content)):
+            raise ManifestError(f"says digest {bundle.digest!r}, its content has {expected}", where=where)
+        return bundle
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    rest = {key: value for key, value in content.items() if key != "digest"}
+    canonical = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()

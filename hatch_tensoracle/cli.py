@@ -1,0 +1,148 @@
+"""The command line: `hatch-tensoracle inspect`, `build` and `cmake-dir`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import hatch_tensoracle
+from hatch_tensoracle.errors import BundleError, ConfigurationError, TensoracleError
+
+__all__ = ["main"]
+
+T = TypeVar("T")
+
+_DEFECTS = 1
+_USAGE = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command. Returns 0, 1 if something is wrong with what was looked at or built, 2 for wrong usage."""
+    parser = argparse.ArgumentParser(prog="hatch-tensoracle", description=hatch_tensoracle.__doc__)
+    parser.add_argument("--version", action="version", version=f"%(prog)s {hatch_tensoracle.__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for register in (_register_inspect, _register_build, _register_cmake_dir):
+        register(commands)
+    options = vars(parser.parse_args(arguments))
+    run: Callable[..., int] = options.pop("run")
+    try:
+        return run(**options)
+    except TensoracleError as error:
+        sys.stderr.write("\n".join(filter(None, (f"hatch-tensoracle: {error}", error.remedy, ""))))
+        return _USAGE if isinstance(error, ConfigurationError) else _DEFECTS
+
+
+def _register_inspect(commands: Any) -> None:
+    parser = commands.add_parser(
+        "inspect",
+        help="verify wheels, bundle directories and plugin libraries",
+        description="Verify wheels, bundle directories and plugin libraries. Exit: 0 no defect, 1 defects, 2 usage.",
+    )
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="a .whl, a bundle directory or a .so")
+    parser.add_argument("--plugin", metavar="LIBRARY", help="the library of a bundle directory, or its path in a wheel")
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.set_defaults(run=inspect)
+
+
+def inspect(*, paths: Sequence[Path], plugin: str | None, format: str) -> int:  # noqa: A002 - the option's name
+    """Inspect every path and print one report."""
+    from hatch_tensoracle.report import to_json, to_text
+
+    for path in paths:
+        if not path.exists():
+            raise ConfigurationError(f"{path} does not exist")
+    findings = [_inspect_one(path, plugin) for path in paths]
+    sys.stdout.write(to_json(findings) + "\n" if format == "json" else to_text(findings))
+    return _DEFECTS if any(finding.defects for finding in findings) else 0
+
+
+def _inspect_one(path: Path, plugin: str | None) -> Any:
+    from hatch_tensoracle import inspection
+    from hatch_tensoracle.report import Finding
+
+    if path.is_dir():
+        bundle, defects = _collect(inspection.check_bundle(path, Path(plugin) if plugin else None))
+    elif path.suffix == ".whl":
+        bundles, defects = _collect(inspection.check_wheel(path, plugin))
+        return Finding(path=str(path), bundles=bundles, defects=defects)
+    else:
+        with path.open("rb") as stream:
+            bundle, defects = _collect(inspection.check_library(stream, str(path)))
+    return Finding(path=str(path), bundles={str(path): bundle} if bundle else {}, defects=defects)
+
+
+def _collect(checks: Any) -> tuple[Any, list[BundleError]]:
+    defects = []
+    while True:
+        try:
+            defects.append(next(checks))
+        except StopIteration as end:
+            return end.value, defects
+
+
+def _register_build(commands: Any) -> None:
+    parser = commands.add_parser(
+        "build",
+        help="build library and bundle of a project without a wheel",
+        description="Build a project's library at its path in the wheel below OUTPUT, beside its bundle directory.",
+    )
+    parser.add_argument(
+        "project", nargs="?", type=Path, default=Path(), help="directory of pyproject.toml (default: .)"
+    )
+    parser.add_argument("--output", type=Path, default=Path("build"), help="directory to write to (default: build)")
+    parser.set_defaults(run=build)
+
+
+def build(*, project: Path, output: Path) -> int:
+    """Build every library that the project configures."""
+    from hatch_tensoracle.config import HookConfig
+    from hatch_tensoracle.library import make_library
+
+    config = HookConfig.from_table(_hook_table(project / "pyproject.toml"))
+    config.check_files(project)
+    for number, library in enumerate(config.libraries):
+        where = output if len(config.libraries) == 1 else output / str(number)
+        bundle = make_library(library, project, where, lambda line: print(line, file=sys.stderr))
+        print(f"{where / library.library}: bundle {bundle.digest}")
+    return 0
+
+
+def _hook_table(pyproject: Path) -> dict[str, object]:
+    """The hook's table as hatchling merges it: that of the wheel target over the global one."""
+    try:
+        build = tomllib.loads(pyproject.read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
+    except OSError as error:
+        raise ConfigurationError(f"{pyproject} cannot be read: {error.strerror}") from error
+    except (KeyError, ValueError) as error:
+        build = {}
+        if isinstance(error, ValueError):
+            raise ConfigurationError(f"{pyproject} is not TOML: {error}") from error
+    tables = (build, build.get("targets", {}).get("wheel", {}))
+    merged = {key: value for table in tables for key, value in table.get("hooks", {}).get("tensoracle", {}).items()}
+    if not merged:
+        raise ConfigurationError(
+            f"{pyproject} has no table [tool.hatch.build.targets.wheel.hooks.tensoracle]",
+            remedy="Add one with kernels, sources and library.",
+        )
+    return merged
+
+
+def _register_cmake_dir(commands: Any) -> None:
+    parser = commands.add_parser(
+        "cmake-dir",
+        help="print the directory of TensoracleCubinPlugin.cmake",
+        description="Print the directory to give CMake: include(<dir>/TensoracleCubinPlugin.cmake).",
+    )
+    parser.set_defaults(run=cmake_dir)
+
+
+def cmake_dir() -> int:
+    """Print where the CMake function lies."""
+    from hatch_tensoracle._paths import cpp
+
+    print(cpp() / "cmake")
+    return 0

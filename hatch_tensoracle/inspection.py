@@ -1,0 +1,236 @@
+"""Verifies bundles, libraries and wheels: everything is read back, nothing is believed.
+
+Checks are generators that yield every defect and return the manifests that they could read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import IO, TypeVar
+
+from hatch_tensoracle.bundle import CUBIN_ALIGNMENT, Bundle
+from hatch_tensoracle.cubin_checks import check_cubin
+from hatch_tensoracle.elf import ElfError, LibraryImage
+from hatch_tensoracle.errors import (
+    BundleError,
+    BundleMismatchError,
+    DependencyError,
+    ExportError,
+    LibraryError,
+    ManifestError,
+    MissingCubinError,
+    MissingPluginError,
+    TagError,
+    UnexpectedFileError,
+    WheelError,
+)
+from hatch_tensoracle.wheel import Wheel
+
+__all__ = [
+    "EXPORTS",
+    "Checks",
+    "check_bundle",
+    "check_library",
+    "check_wheel",
+    "inspect_bundle",
+    "inspect_wheel",
+    "manifest_name",
+]
+
+T = TypeVar("T")
+Checks = Generator[BundleError, None, T]
+
+EXPORTS = ("getCreators", "setLoggerFinder")
+"""What TensorRT's IPluginRegistry::loadLibrary looks up; a library exports these and nothing else."""
+
+_MANIFEST_SECTION = ".tensoracle.manifest"
+_CUBINS_SECTION = ".tensoracle.cubins"
+_MAX_MANIFEST = 64 << 20
+_GPU_LIBRARIES = ("libcuda", "libcudart", "libnv", "libcublas", "libcudnn", "libtensorrt")
+
+
+def inspect_bundle(directory: str | os.PathLike[str], plugin: str | os.PathLike[str] | None = None) -> Bundle:
+    """Check a bundle directory, and that the library `plugin` embeds just this bundle.
+
+    Returns the manifest. Raises the first defect, a BundleError: ManifestError, MissingCubinError, CorruptCubinError,
+    FalseSmError, EntryAbiError, ResourceMismatchError, ScratchError, UnexpectedFileError; for the library also
+    MissingPluginError, LibraryError, BundleMismatchError, ExportError, DependencyError.
+    """
+    bundle = _raise_first(check_bundle(Path(directory), Path(plugin) if plugin is not None else None))
+    assert bundle is not None  # noqa: S101 - without a manifest there is a defect
+    return bundle
+
+
+def inspect_wheel(wheel: str | os.PathLike[str], plugin: str | None = None) -> dict[str, Bundle]:
+    """Check a wheel without installing it: its plugin library at the path `plugin`, or every one it holds.
+
+    Returns the manifest of each library by its path. Raises the first defect, a BundleError: WheelError, TagError,
+    MissingPluginError, and those of `inspect_bundle` except MissingCubinError and UnexpectedFileError.
+    """
+    return _raise_first(check_wheel(Path(wheel), plugin))
+
+
+def check_bundle(directory: Path, plugin: Path | None = None) -> Checks[Bundle | None]:
+    """Check a bundle directory, and the library built from it."""
+    path = directory / "bundle.json"
+    try:
+        bundle = Bundle.parse(path.read_bytes(), str(path))
+    except OSError as error:
+        yield ManifestError(f"cannot be read: {error.strerror}", where=str(path))
+        return None
+    except ManifestError as defect:
+        yield defect
+        return None
+    for entry, cubin in bundle.cubins():
+        try:
+            data = (directory / cubin.file).read_bytes()
+        except OSError as error:
+            yield MissingCubinError(f"{cubin.file} cannot be read: {error.strerror}", where=str(path))
+        else:
+            yield from check_cubin(entry, cubin, data, str(directory / cubin.file))
+    named = {cubin.file for _, cubin in bundle.cubins()}
+    for file in sorted((directory / "cubins").glob("*")):
+        if f"cubins/{file.name}" not in named:
+            yield UnexpectedFileError("the manifest does not name it", where=str(file))
+    if plugin is not None:
+        try:
+            with plugin.open("rb") as stream:
+                yield from check_library(stream, str(plugin), bundle.to_json())
+        except OSError as error:
+            yield MissingPluginError(f"cannot be read: {error.strerror}", where=str(plugin))
+    return bundle
+
+
+def check_library(stream: IO[bytes], where: str, manifest: bytes | None = None) -> Checks[Bundle | None]:
+    """Check a plugin library: what it embeds, against the bytes of `manifest` too, what it exports and needs."""
+    try:
+        library = LibraryImage(stream)
+        bundle = yield from _check_embedded(library, where, manifest)
+        yield from _check_linkage(library, where)
+    except ElfError as error:
+        yield LibraryError(str(error), where=where)
+        return None
+    return bundle
+
+
+def check_wheel(path: Path, plugin: str | None = None) -> Checks[dict[str, Bundle]]:
+    """Check a wheel: the archive, its tag, and its library at the path `plugin` or every one it holds."""
+    bundles: dict[str, Bundle] = {}
+    try:
+        with Wheel(path) as wheel:
+            yield from wheel.check_records()
+            yield from _check_tag(wheel)
+            libraries = _libraries(wheel) if plugin is None else [plugin]
+            if not libraries or libraries[0] not in wheel.names:
+                what = f"`{plugin}`" if plugin else "a library that embeds a bundle"
+                yield MissingPluginError(f"does not hold {what}", where=str(path))
+                return bundles
+            for name in libraries:
+                bundle = yield from _check_plugin(wheel, name)
+                if bundle is not None:
+                    bundles[name] = bundle
+    except WheelError as defect:
+        yield defect
+    return bundles
+
+
+def manifest_name(library: str) -> str:
+    """Where the manifest of a library lies: `pkg/libx.so` -> `pkg/libx.bundle.json`."""
+    return f"{library.removesuffix('.so')}.bundle.json"
+
+
+def _raise_first(checks: Checks[T]) -> T:
+    try:
+        defect = next(checks)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    raise defect
+
+
+def _check_embedded(library: LibraryImage, where: str, manifest: bytes | None) -> Checks[Bundle | None]:
+    size, cubins_size = library.section_size(_MANIFEST_SECTION), library.section_size(_CUBINS_SECTION)
+    if size is None or cubins_size is None or size > _MAX_MANIFEST:
+        yield LibraryError(
+            f"embeds no bundle: sections {_MANIFEST_SECTION} of {size} and {_CUBINS_SECTION} of {cubins_size} bytes",
+            where=where,
+            remedy="Build it with tensoracle_add_cubin_plugin.",
+        )
+        return None
+    embedded = library.read_section(_MANIFEST_SECTION, 0, size)
+    if manifest is not None and embedded != manifest:
+        yield BundleMismatchError(
+            f"the manifest inside ({len(embedded)} bytes) is not the one beside it ({len(manifest)} bytes)",
+            where=where,
+            remedy="Build the library again from this bundle.",
+        )
+    try:
+        bundle = Bundle.parse(embedded, f"{where}: {_MANIFEST_SECTION}")
+    except ManifestError as defect:
+        yield defect
+        return None
+    end = 0
+    for entry, cubin, offset in bundle.embedded():
+        data = library.read_section(_CUBINS_SECTION, offset, max(0, min(cubin.size, cubins_size - offset)))
+        yield from check_cubin(entry, cubin, data, where)
+        end = offset + cubin.size
+    if not end <= cubins_size < end + CUBIN_ALIGNMENT:
+        yield BundleMismatchError(f"{_CUBINS_SECTION} has {cubins_size} bytes, its cubins end at {end}", where=where)
+    return bundle
+
+
+def _check_linkage(library: LibraryImage, where: str) -> Iterator[BundleError]:
+    exports = library.exports()
+    for name in EXPORTS:
+        if name not in exports:
+            yield ExportError(f"does not export `{name}`, which TensorRT looks up", where=where)
+    if extra := sorted(set(exports) - set(EXPORTS)):
+        yield ExportError(
+            f"exports {len(extra)} more than {' and '.join(EXPORTS)}: {', '.join(extra[:5])}",
+            where=where,
+            remedy="Build it with hidden visibility, as tensoracle_add_cubin_plugin does.",
+        )
+    for needed in library.dynamic("needed"):
+        if needed.startswith(_GPU_LIBRARIES):
+            yield DependencyError(
+                f"needs {needed} at load time",
+                where=where,
+                remedy="Call the driver through the launcher, which loads it at first use.",
+            )
+    for search_path in library.dynamic("rpath", "runpath"):
+        yield DependencyError(f"carries the search path {search_path}", where=where)
+
+
+def _libraries(wheel: Wheel) -> list[str]:
+    """Shared objects that embed a bundle, or that a manifest lies beside."""
+    found = []
+    for name in wheel.elf_names:
+        with wheel.open(name) as stream, contextlib.suppress(ElfError):
+            if manifest_name(name) in wheel.names or LibraryImage(stream).section_size(_MANIFEST_SECTION) is not None:
+                found.append(name)
+    return found
+
+
+def _check_plugin(wheel: Wheel, name: str) -> Checks[Bundle | None]:
+    beside = manifest_name(name)
+    if beside not in wheel.names:
+        yield ManifestError("is missing", where=f"{wheel.path}: {beside}")
+        return None
+    with wheel.open(name) as stream:
+        return (yield from check_library(stream, f"{wheel.path}: {name}", wheel.read(beside, limit=_MAX_MANIFEST)))
+
+
+def _check_tag(wheel: Wheel) -> Iterator[BundleError]:
+    named, written = sorted(wheel.named_tags), sorted(wheel.written_tags)
+    if named != written:
+        yield TagError(f"is named for {', '.join(named)}, its WHEEL says {', '.join(written)}", where=str(wheel.path))
+    for tag in named if wheel.elf_names else ():
+        platform = tag.rpartition("-")[2]
+        if not platform.endswith("_x86_64") or not platform.startswith(("linux", "manylinux")):
+            yield TagError(
+                f"tag {tag}, but {wheel.elf_names[0]} is a library for Linux x86_64",
+                where=str(wheel.path),
+                remedy="Build the wheel with the tensoracle hook, which sets the tag.",
+            )

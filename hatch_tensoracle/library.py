@@ -1,0 +1,43 @@
+"""Makes one library of one configuration: the steps that the hook and the command line share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from hatch_tensoracle.bundle import Bundle
+from hatch_tensoracle.cmake import build_library
+from hatch_tensoracle.config import LibraryConfig
+from hatch_tensoracle.errors import ConfigurationError
+from hatch_tensoracle.inspection import inspect_bundle
+from hatch_tensoracle.kernels_file import load_kernels
+
+__all__ = ["make_library"]
+
+
+def make_library(config: LibraryConfig, root: Path, output: Path, progress: Callable[[str], None]) -> Bundle:
+    """Produce the bundle, build the library around it and inspect both.
+
+    `output` gets `bundle/`, and library and manifest at their paths in the wheel. Raises ConfigurationError,
+    BuildError, BundleError, or an error of the producer.
+    """
+    kernels = load_kernels((root / config.kernels_file).resolve(), config.kernels_name)
+    bundle_directory, library = output / "bundle", output / config.library
+    progress(f"compiling {len(kernels)} kernels for {', '.join(config.targets)}")
+    bundle = _compile(kernels, config, bundle_directory, progress)
+    progress(f"building {config.library}")
+    build_library(bundle_directory, [root / source for source in config.sources], library)
+    (output / config.manifest).write_bytes(bundle.to_json())
+    progress(f"inspecting {config.library}")
+    return inspect_bundle(bundle_directory, plugin=library)
+
+
+def _compile(
+    kernels: tuple[object, ...], config: LibraryConfig, directory: Path, progress: Callable[[str], None]
+) -> Bundle:
+    from tensoracle_producer import compile_bundle
+
+    try:
+        return compile_bundle(kernels, config.targets, directory, progress=progress)  # type: ignore[arg-type]
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"{config.kernels}: {error}", remedy="Mend the specs in the kernels file.") from error

@@ -1,0 +1,43 @@
+"""The GPU generations that cubins are compiled for."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+__all__ = ["DEFAULT_TARGETS", "MAX_THREADS", "TARGETS", "Target", "parse_target"]
+
+MAX_THREADS = 1024
+"""Threads per block that every target can run (CUDA C++ Programming Guide, table of compute capabilities)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One GPU generation."""
+
+    sm: int
+    """Ten times the compute capability: 86 for 8.6."""
+    max_shared: int
+    """Bytes of shared memory that one block can opt in to (same table as MAX_THREADS)."""
+
+    @property
+    def name(self) -> str:
+        """The target as it is written in configuration and manifest: `sm86`."""
+        return f"sm{self.sm}"
+
+
+TARGETS = {
+    f"sm{sm}": Target(sm=sm, max_shared=kib * 1024)
+    for sm, kib in {75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99, 121: 99}.items()
+}
+DEFAULT_TARGETS = ("sm86", "sm89", "sm120")
+
+
+def parse_target(name: str) -> Target:
+    """Return the target called `name`, such as `sm86`; ValueError names the known ones."""
+    if name in TARGETS:
+        return TARGETS[name]
+    near = difflib.get_close_matches(name.replace("_", "").rstrip("af"), TARGETS, n=1, cutoff=0.7)
+    hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(TARGETS)}"
+    message = f"unknown target `{name}`; {hint}"
+    raise ValueError(message)

@@ -1,0 +1,117 @@
+"""Renders bundle.cpp: the cubins, the manifest and the records that the launcher reads."""
+
+from __future__ import annotations
+
+from string import Template
+
+from hatch_tensoracle._paths import templates
+from hatch_tensoracle.bundle import CUBIN_ALIGNMENT, Argument, Bundle, Constant, Cubin, Entry
+from hatch_tensoracle.targets import TARGETS
+
+__all__ = ["render_bundle"]
+
+_CONSTANT_KINDS = {
+    "none": "kNONE",
+    "bool": "kBOOL",
+    "integer": "kINTEGER",
+    "number": "kNUMBER",
+    "text": "kTEXT",
+    "dtype": "kTEXT",
+    "function": "kTEXT",
+}
+
+
+def render_bundle(bundle: Bundle) -> str:
+    """The C++ source that embeds the bundle; its paths are relative to the bundle directory."""
+    offsets = {cubin.file: offset for _, cubin, offset in bundle.embedded()}
+    tables = [_tables(i, entry, offsets) for i, entry in enumerate(bundle.entries)]
+    return Template((templates() / "bundle.cpp").read_text(encoding="utf-8")).substitute(
+        alignment=CUBIN_ALIGNMENT,
+        incbins="\n".join(f'  .balign {CUBIN_ALIGNMENT}\n  .incbin "{file}"' for file in offsets),
+        tables="\n".join(tables),
+        entries="\n".join(_entry(i, entry) for i, entry in enumerate(bundle.entries)),
+        entry_count=len(bundle.entries),
+        digest=bundle.digest,
+        manifest_size=len(bundle.to_json()),
+    )
+
+
+def _tables(i: int, entry: Entry, offsets: dict[str, int]) -> str:
+    codes = [_code(cubin, offsets[cubin.file]) for cubin in entry.cubins]
+    return (
+        _table("ArgumentRecord", f"kARGUMENTS_{i}", [_argument(argument) for argument in entry.arguments])
+        + _table("ConstantRecord", f"kCONSTANTS_{i}", [_constant(constant) for constant in entry.constants])
+        + _table("CodeRecord", f"kCODES_{i}", codes)
+    )
+
+
+def _table(record: str, name: str, rows: list[str]) -> str:
+    if not rows:
+        return ""
+    return f"constexpr {record} {name}[] = {{\n" + "".join(f"    {{{row}}},\n" for row in rows) + "};\n"
+
+
+def _argument(argument: Argument) -> str:
+    kind = "kPOINTER" if argument.type.startswith("*") else f"k{argument.type.upper()}"
+    is_passed = argument.equal_to is None
+    return ", ".join(
+        (
+            _string(argument.name),
+            _string(argument.type),
+            _integer(argument.equal_to or 0),
+            str(argument.divisible_by),
+            f"ValueType::{kind}",
+            str(argument.size),
+            _bool(value=is_passed),
+        )
+    )
+
+
+def _constant(constant: Constant) -> str:
+    kind = _CONSTANT_KINDS[constant.kind]
+    integer = _integer(int(constant.value)) if isinstance(constant.value, int) else "0"
+    number = _number(float(constant.value)) if constant.kind == "number" and constant.value is not None else "0"
+    text = _string(constant.value) if kind == "kTEXT" and isinstance(constant.value, str) else "nullptr"
+    return f"{_string(constant.name)}, ConstantKind::{kind}, {integer}, {number}, {text}"
+
+
+def _code(cubin: Cubin, offset: int) -> str:
+    digest = ", ".join(f"0x{byte:02x}" for byte in bytes.fromhex(cubin.sha256))
+    return (
+        f"tensoracle_cubins + {offset}, {cubin.size}, {{{digest}}}, {cubin.registers}, {cubin.local_bytes},"
+        f" {cubin.static_shared}, {cubin.dynamic_shared}, {cubin.threads}, {TARGETS[cubin.target].sm},"
+        f" {_bool(value=cubin.architecture_specific)}, false"
+    )
+
+
+def _entry(i: int, entry: Entry) -> str:
+    tables = (
+        f"kARGUMENTS_{i}" if entry.arguments else "nullptr",
+        f"kCONSTANTS_{i}" if entry.constants else "nullptr",
+        f"kCODES_{i}",
+    )
+    counts = (len(entry.arguments), len(entry.constants), len(entry.cubins))
+    row = (_string(entry.kernel), _string(entry.symbol), entry.variant, *counts, *tables)
+    return f"    {{{', '.join(map(str, row))}}},"
+
+
+def _string(text: str) -> str:
+    """A C++ string literal; everything but plain ASCII as octal escapes, which end after three digits."""
+    plain = (chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}" for byte in text.encode())  # noqa: PLR2004 - printable ASCII
+    return f'"{"".join(plain)}"'
+
+
+def _integer(value: int) -> str:
+    return f"{value}" if value != -(2**63) else "INT64_MIN"
+
+
+def _number(value: float) -> str:
+    if value != value:  # noqa: PLR0124 - NaN
+        return '__builtin_nan("")'
+    if value in {float("inf"), float("-inf")}:
+        return "__builtin_inf()" if value > 0 else "-__builtin_inf()"
+    return value.hex()
+
+
+def _bool(*, value: bool) -> str:
+    return "true" if value else "false"

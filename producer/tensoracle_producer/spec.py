@@ -1,0 +1,184 @@
+"""What an author declares: kernels, their arguments, constants and compiler options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hatch_tensoracle.bundle import ELEMENT_SIZES, SCALAR_SIZES
+
+__all__ = ["KernelSpec", "Pointer", "Scalar"]
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DIVISORS = tuple(2**n for n in range(8))
+_WARPS = (1, 2, 4, 8, 16, 32)
+_MAX_STAGES = 32
+_MAX_REGISTERS = 255
+_OPTIONS = ("num_warps", "num_stages", "maxnreg", "enable_fp_fusion", "default_dot_input_precision")
+_PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """A pointer to device memory.
+
+    `element` is the Triton name of what it points to: i1, i8 to i64, u8 to u64, fp16, bf16, fp32, fp64, fp8e4nv, fp8e5,
+    fp8e4b15, fp8e4b8 or fp8e5b16. With `divisible_by=16` the kernel is compiled for addresses that are multiples of
+    16 bytes; the launcher runs that variant on no others. Raises TypeError or ValueError naming the field.
+    """
+
+    element: str
+    divisible_by: int = field(default=1, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _check_choice("Pointer.element", self.element, ELEMENT_SIZES)
+        _check_choice("Pointer.divisible_by", self.divisible_by, _DIVISORS)
+
+    @property
+    def type(self) -> str:
+        """The type in a Triton signature."""
+        return f"*{self.element}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number passed by value.
+
+    `type` is i1, i8 to i64, u8 to u64, fp16, bf16, fp32 or fp64. For integers the kernel can be compiled for multiples
+    of `divisible_by` or for the one value `equal_to`, which is then no kernel parameter; the launcher runs that
+    variant on no other values. Raises TypeError or ValueError naming the field.
+    """
+
+    type: str
+    divisible_by: int = field(default=1, kw_only=True)
+    equal_to: int | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _check_choice("Scalar.type", self.type, SCALAR_SIZES)
+        _check_choice("Scalar.divisible_by", self.divisible_by, _DIVISORS)
+        is_integer = self.type[0] in "iu" and self.type != "i1"
+        if not is_integer and (self.divisible_by != 1 or self.equal_to is not None):
+            message = f"Scalar.divisible_by and Scalar.equal_to are for integers wider than one bit, not {self.type}"
+            raise ValueError(message)
+        if self.equal_to is not None:
+            _check_integer("Scalar.equal_to", self.equal_to, *_range(self.type))
+            if self.equal_to % self.divisible_by:
+                message = f"Scalar.equal_to {self.equal_to} is not divisible by {self.divisible_by}"
+                raise ValueError(message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelSpec:
+    """One variant of a kernel: a `triton.jit` function and everything that is fixed when it is compiled.
+
+    `arguments` describes, in order, the parameters of the function that are passed at launch; `constants` gives the
+    others by name: numbers, None, bool, str, Triton dtypes, `triton.jit` functions. A `tl.constexpr` parameter with a
+    default may be left out. Specs of one `name` are variants of one kernel and are tried in order at launch, so the one
+    that assumes nothing comes last. The options are Triton's; those that change results have fixed defaults here,
+    whatever Triton's are: `enable_fp_fusion` contracts a*b+c, `default_dot_input_precision` is for fp32 `tl.dot`.
+    Raises TypeError or ValueError naming kernel and field.
+    """
+
+    function: Any = field(kw_only=False)
+    name: str
+    arguments: Sequence[Pointer | Scalar]
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    num_warps: int = 4
+    num_stages: int = 3
+    maxnreg: int | None = None
+    enable_fp_fusion: bool = True
+    default_dot_input_precision: str = "tf32"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            message = f"KernelSpec.name must be a C identifier such as 'add_fp16', not {self.name!r}"
+            raise ValueError(message)
+        where = f"KernelSpec `{self.name}`: "
+        _check_function(where + "function", self.function)
+        for i, argument in enumerate(self.arguments):
+            if not isinstance(argument, Pointer | Scalar):
+                message = f"{where}arguments[{i}] must be a Pointer or a Scalar, not {argument!r}"
+                raise TypeError(message)
+        _check_choice(where + "num_warps", self.num_warps, _WARPS)
+        _check_integer(where + "num_stages", self.num_stages, 1, _MAX_STAGES)
+        if self.maxnreg is not None:
+            _check_integer(where + "maxnreg", self.maxnreg, 1, _MAX_REGISTERS)
+        _check_choice(where + "enable_fp_fusion", self.enable_fp_fusion, (False, True))
+        _check_choice(where + "default_dot_input_precision", self.default_dot_input_precision, _PRECISIONS)
+        object.__setattr__(self, "arguments", tuple(self.arguments))
+        object.__setattr__(self, "constants", self._completed_constants(where))
+
+    @property
+    def options(self) -> dict[str, bool | int | str | None]:
+        """Every compiler option, given or default."""
+        return {name: getattr(self, name) for name in _OPTIONS}
+
+    @property
+    def parameters(self) -> tuple[tuple[str, Pointer | Scalar], ...]:
+        """The arguments with their names in the function."""
+        names = [param.name for param in self.function.params if param.name not in self.constants]
+        return tuple(zip(names, self.arguments, strict=True))
+
+    def _completed_constants(self, where: str) -> dict[str, Any]:
+        """Add the defaults of constexpr parameters, put all in the function's order, match the rest with arguments."""
+        parameters = {param.name: param for param in self.function.params}
+        constants = dict(self.constants)
+        for name in constants:
+            if name not in parameters:
+                message = f"{where}constants has `{name}`, the function has only {', '.join(parameters)}"
+                raise ValueError(message)
+        for name, param in parameters.items():
+            if param.is_constexpr and name not in constants:
+                if not param.has_default:
+                    message = f"{where}constants lacks `{name}`, a tl.constexpr parameter of the function"
+                    raise ValueError(message)
+                constants[name] = param.default
+        rest = [name for name in parameters if name not in constants]
+        if len(rest) != len(self.arguments):
+            message = (
+                f"{where}arguments has {len(self.arguments)} entries, but the function has {len(rest)} parameters"
+                f" that are no constants: {', '.join(rest)}"
+            )
+            raise ValueError(message)
+        return {name: constants[name] for name in parameters if name in constants}
+
+
+def _check_function(where: str, function: Any) -> None:
+    from triton.runtime.autotuner import Autotuner, Heuristics
+    from triton.runtime.jit import JITFunction
+
+    if isinstance(function, Autotuner | Heuristics):
+        message = (
+            f"{where} is a triton {type(function).__name__}, which chooses at run time: pass the triton.jit function"
+            " itself and spell the choices out in constants, num_warps and num_stages"
+        )
+        raise TypeError(message)
+    if not isinstance(function, JITFunction) or function.is_gluon():
+        message = f"{where} must be a triton.jit function, not {function!r}"
+        raise TypeError(message)
+
+
+def _check_choice(where: str, value: object, choices: Iterable[object]) -> None:
+    known = list(choices)
+    if type(value) not in {type(choice) for choice in known}:
+        message = f"{where} must be {type(known[0]).__name__}, not {value!r}"
+        raise TypeError(message)
+    if value not in known:
+        message = f"{where} must be one of {', '.join(map(str, known))}, not {value!r}"
+        raise ValueError(message)
+
+
+def _check_integer(where: str, value: object, lowest: int, highest: int) -> None:
+    if type(value) is not int:
+        message = f"{where} must be int, not {value!r}"
+        raise TypeError(message)
+    if not lowest <= value <= highest:
+        message = f"{where} must be from {lowest} to {highest}, not {value}"
+        raise ValueError(message)
+
+
+def _range(type_: str) -> tuple[int, int]:
+    bits = int(type_[1:])
+    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if type_[0] == "i" else (0, 2**bits - 1)

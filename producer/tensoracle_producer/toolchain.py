@@ -1,0 +1,52 @@
+"""The tools that have a part in a cubin's bytes."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from hatch_tensoracle._process import run, tool_of
+from tensoracle_producer.errors import ToolchainError
+
+__all__ = ["Toolchain", "find_toolchain"]
+
+# CUDA Toolkit Release Notes, table 2: drivers under which code of any minor release runs (Linux x86_64).
+_MINIMUM_DRIVERS = {12: "525.60.13", 13: "580.65.06"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolchain:
+    """What compiles kernels here."""
+
+    triton: str
+    """Version of Triton."""
+    ptxas: Path
+    ptxas_version: str
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """For the manifest."""
+        return {"triton": self.triton, "ptxas": self.ptxas_version}
+
+    @property
+    def minimum_driver(self) -> str:
+        """The oldest Linux driver that is documented to run what ptxas makes."""
+        return _MINIMUM_DRIVERS[int(self.ptxas_version.partition(".")[0])]
+
+
+def find_toolchain(ptxas: Path | None = None) -> Toolchain:
+    """Find Triton and ptxas: the one given, else that of nvidia-cuda-nvcc-cu12. Raises ToolchainError."""
+    try:
+        triton = importlib.metadata.version("triton")
+        path = ptxas or tool_of("nvidia-cuda-nvcc-cu12", "ptxas")
+    except (importlib.metadata.PackageNotFoundError, FileNotFoundError) as error:
+        message = f"{error} is not installed"
+        raise ToolchainError(message, remedy="Install hatch-tensoracle[producer].") from error
+    output = run([path, "--version"], what="ptxas").stdout
+    version = re.search(r"\bV(\d+\.\d+\.\d+)", output)
+    if version is None or int(version[1].partition(".")[0]) not in _MINIMUM_DRIVERS:
+        message = f"{path} says version {output.strip()!r}; known are those of CUDA {list(_MINIMUM_DRIVERS)}"
+        raise ToolchainError(message, remedy="Name another ptxas.")
+    return Toolchain(triton=triton, ptxas=path, ptxas_version=version[1])
