@@ -22,20 +22,18 @@ template <class Integer>
 constexpr Limits kLIMITS = {std::numeric_limits<Integer>::min(),
                             static_cast<std::uint64_t>(std::numeric_limits<Integer>::max())};
 
-Limits limitsOf(ValueType type) noexcept {
-  switch (type) {
-    case ValueType::kI1: return {0, 1};
-    case ValueType::kI8: return kLIMITS<std::int8_t>;
-    case ValueType::kI16: return kLIMITS<std::int16_t>;
-    case ValueType::kI32: return kLIMITS<std::int32_t>;
-    case ValueType::kI64: return kLIMITS<std::int64_t>;
-    case ValueType::kU8: return kLIMITS<std::uint8_t>;
-    case ValueType::kU16: return kLIMITS<std::uint16_t>;
-    case ValueType::kU32: return kLIMITS<std::uint32_t>;
-    case ValueType::kU64: return kLIMITS<std::uint64_t>;
-    default: return {0, 0};
-  }
-}
+// In the order of ValueType.
+constexpr std::array<Limits, 10> kINTEGER_LIMITS = {{{0, 0},
+                                                     {0, 1},
+                                                     kLIMITS<std::int8_t>,
+                                                     kLIMITS<std::int16_t>,
+                                                     kLIMITS<std::int32_t>,
+                                                     kLIMITS<std::int64_t>,
+                                                     kLIMITS<std::uint8_t>,
+                                                     kLIMITS<std::uint16_t>,
+                                                     kLIMITS<std::uint32_t>,
+                                                     kLIMITS<std::uint64_t>}};
+static_assert(static_cast<std::size_t>(ValueType::kU64) + 1 == kINTEGER_LIMITS.size());
 
 bool isFloating(Kind kind) noexcept { return kind >= Kind::kHALF; }
 
@@ -109,22 +107,17 @@ bool toNarrow(Argument const& argument, std::uint64_t& bits) noexcept {
   return bitsOf(static_cast<float>(narrow)) == bitsOf(value);
 }
 
-bool encodeFloating(ValueType type, Argument const& argument, std::uint64_t& bits) noexcept {
-  Kind const kind = argument.kind();
-  bits = argument.bits();
-  switch (type) {
-    case ValueType::kFP16: return kind == Kind::kHALF || toNarrow<Half>(argument, bits);
-    case ValueType::kBF16: return kind == Kind::kBFLOAT16 || toNarrow<BFloat16>(argument, bits);
-    default: break;
-  }
-  if (type == ValueType::kFP64 && kind == Kind::kDOUBLE) return true;
+bool convertFloating(ValueType type, Argument const& argument, std::uint64_t& bits) noexcept {
+  if (type == ValueType::kFP16) return toNarrow<Half>(argument, bits);
+  if (type == ValueType::kBF16) return toNarrow<BFloat16>(argument, bits);
   float value;
   bool const isExact = toFloat(argument, value);
   bits = type == ValueType::kFP32 ? bitsOf(value) : widenedBits(value);
   return isExact;
 }
 
-bool isInRange(Limits const& limits, Argument const& argument) noexcept {
+bool isInRange(ValueType type, Argument const& argument) noexcept {
+  Limits const& limits = kINTEGER_LIMITS[static_cast<std::size_t>(type)];
   auto const value = static_cast<std::int64_t>(argument.bits());
   bool const isNegative = argument.kind() == Kind::kSIGNED && value < 0;
   return isNegative ? value >= limits.least : argument.bits() <= limits.greatest;
@@ -140,6 +133,25 @@ bool isMultiple(Argument const& argument, std::uint32_t divisor) noexcept {
 bool isEqual(ArgumentRecord const& record, Argument const& argument) noexcept {
   if (isFloating(argument.kind())) return doubleOf(argument) == static_cast<double>(record.equalTo);
   return argument.bits() == static_cast<std::uint64_t>(record.equalTo);
+}
+
+Fit encodeOne(ArgumentRecord const& record, Argument const& argument, std::uint64_t& bits) noexcept {
+  Kind const kind = argument.kind();
+  bits = argument.bits();
+  if (record.type == ValueType::kPOINTER) {
+    if (kind != Kind::kPOINTER) return Fit::kWRONG_TYPE;
+  } else if (record.type <= ValueType::kU64) {
+    if (kind != Kind::kSIGNED && kind != Kind::kUNSIGNED) return Fit::kWRONG_TYPE;
+    if (!isInRange(record.type, argument)) return Fit::kNOT_REPRESENTABLE;
+  } else {
+    if (!isFloating(kind)) return Fit::kWRONG_TYPE;
+    bool const isSameType = static_cast<int>(kind) - static_cast<int>(Kind::kHALF) ==
+                            static_cast<int>(record.type) - static_cast<int>(ValueType::kFP16);
+    if (!isSameType && !convertFloating(record.type, argument, bits)) return Fit::kNOT_REPRESENTABLE;
+  }
+  if (record.divisibleBy > 1 && !isMultiple(argument, record.divisibleBy)) return Fit::kNOT_DIVISIBLE;
+  if (!record.isPassed && !isEqual(record, argument)) return Fit::kNOT_EQUAL;
+  return Fit::kFITS;
 }
 
 std::string show(Argument const& argument) {
@@ -162,21 +174,12 @@ char const* kindName(Kind kind) noexcept {
 
 void Arguments::failFull() { fail("a launch takes at most ", kCAPACITY, " arguments"); }
 
-Fit detail::encode(ArgumentRecord const& record, Argument const& argument, std::uint64_t& bits) noexcept {
-  if (record.type == ValueType::kPOINTER) {
-    if (argument.kind() != Kind::kPOINTER) return Fit::kWRONG_TYPE;
-    bits = argument.bits();
-  } else if (record.type >= ValueType::kFP16) {
-    if (!isFloating(argument.kind())) return Fit::kWRONG_TYPE;
-    if (!encodeFloating(record.type, argument, bits)) return Fit::kNOT_REPRESENTABLE;
-  } else {
-    if (argument.kind() != Kind::kSIGNED && argument.kind() != Kind::kUNSIGNED) return Fit::kWRONG_TYPE;
-    if (!isInRange(limitsOf(record.type), argument)) return Fit::kNOT_REPRESENTABLE;
-    bits = argument.bits();
+detail::Outcome detail::encode(ArgumentRecord const* records, Arguments const& arguments, Values& values) noexcept {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    Fit const fit = encodeOne(records[i], arguments[i], values[i]);
+    if (fit != Fit::kFITS) return {fit, i};
   }
-  if (record.divisibleBy > 1 && !isMultiple(argument, record.divisibleBy)) return Fit::kNOT_DIVISIBLE;
-  if (!record.isPassed && !isEqual(record, argument)) return Fit::kNOT_EQUAL;
-  return Fit::kFITS;
+  return {Fit::kFITS, arguments.size()};
 }
 
 std::string detail::explain(ArgumentRecord const& record, Argument const& argument, Fit fit) {

@@ -80,30 +80,26 @@ void Kernel::prepare() const { loadIntoContext(*driver_, *entry_, *code_, kernel
 
 bool Kernel::accepts(Arguments const& arguments) const {
   checkCount(arguments);
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    std::uint64_t bits;
-    Fit const fit = detail::encode(entry_->arguments[i], arguments[i], bits);
-    if (fit == Fit::kWRONG_TYPE) failArgument(i, arguments[i], fit);
-    if (fit != Fit::kFITS) return false;
-  }
-  return true;
+  detail::Values values;
+  auto const [fit, index] = detail::encode(entry_->arguments, arguments, values);
+  if (fit == Fit::kWRONG_TYPE) failArgument(index, arguments[index], fit);
+  return fit == Fit::kFITS;
 }
 
 void Kernel::launch(CUstream stream, Grid const& grid, Arguments const& arguments) const {
   checkCount(arguments);
-  std::array<std::uint64_t, Arguments::kCAPACITY> values;
+  detail::Values values;
+  auto const [fit, index] = detail::encode(entry_->arguments, arguments, values);
+  if (fit != Fit::kFITS) failArgument(index, arguments[index], fit);
+
+  // The driver copies as many bytes from each address as the parameter has. x86-64 is little-endian.
   std::array<void*, Arguments::kCAPACITY + kSCRATCH_POINTERS> parameters;
   std::size_t count = 0;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    ArgumentRecord const& record = entry_->arguments[i];
-    // x86-64 is little-endian: the parameter is the value's first record.size bytes, which is what the driver copies.
-    Fit const fit = detail::encode(record, arguments[i], values[count]);
-    if (fit != Fit::kFITS) failArgument(i, arguments[i], fit);
-    parameters[count] = &values[count];
-    count += record.isPassed ? 1 : 0;
+    if (entry_->arguments[i].isPassed) parameters[count++] = &values[i];
   }
-  static void* const kNULL = nullptr;
-  for (std::size_t i = 0; i < kSCRATCH_POINTERS; ++i) parameters[count++] = const_cast<void**>(&kNULL);
+  std::uint64_t scratch = 0;
+  for (std::size_t i = 0; i < kSCRATCH_POINTERS; ++i) parameters[count++] = &scratch;
 
   if (!checkGrid(grid)) return;
   CUresult const result = driver_->cuLaunchKernel(
@@ -130,12 +126,10 @@ void Kernel::failLaunch(CUresult result, Grid const& grid) const {
 }
 
 std::string Kernel::refusal(Arguments const& arguments) const {
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    std::uint64_t bits;
-    Fit const fit = detail::encode(entry_->arguments[i], arguments[i], bits);
-    if (fit != Fit::kFITS) return detail::explain(entry_->arguments[i], arguments[i], fit);
-  }
-  return {};
+  checkCount(arguments);
+  detail::Values values;
+  auto const [fit, index] = detail::encode(entry_->arguments, arguments, values);
+  return fit == Fit::kFITS ? "" : detail::explain(entry_->arguments[index], arguments[index], fit);
 }
 
 void Kernel::checkCount(Arguments const& arguments) const {

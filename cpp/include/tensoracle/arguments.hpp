@@ -74,8 +74,16 @@ namespace detail {
 
 enum class Fit : std::uint8_t { kFITS, kWRONG_TYPE, kNOT_REPRESENTABLE, kNOT_DIVISIBLE, kNOT_EQUAL };
 
-// Writes the parameter's bytes, the lowest `record.size` of `bits`, if the argument is one that the code takes.
-Fit encode(ArgumentRecord const& record, Argument const& argument, std::uint64_t& bits) noexcept;
+// Of each value, the lowest ArgumentRecord::size bytes are the kernel's parameter.
+using Values = std::array<std::uint64_t, Arguments::kCAPACITY>;
+
+struct Outcome {
+  Fit fit;
+  std::size_t index;  // of the first argument that does not fit
+};
+
+// Writes the values until one does not fit. There must be a record for each argument.
+Outcome encode(ArgumentRecord const* records, Arguments const& arguments, Values& values) noexcept;
 
 // "argument columns (i32) = 100 is not divisible by 16"
 std::string explain(ArgumentRecord const& record, Argument const& argument, Fit fit);

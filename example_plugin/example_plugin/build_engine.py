@@ -1,16 +1,19 @@
-"""Builds a TensorRT-RTX engine with the installed example plugin, on the CPU, saying what it does.
+"""Builds a TensorRT-RTX engine with this package's plugin, on the CPU, saying what it does.
 
-The network is an ONNX model with one node whose operator type is the plugin's name: the way in which TensorRT-RTX takes
-plugins. Needs tensorrt-rtx-cu13, onnx and the wheel of this package; no GPU.
+`python -m example_plugin.build_engine`. The network is an ONNX model with one node whose operator type is the plugin's
+name: the way in which TensorRT-RTX takes plugins. Needs the extra `rtx` of this package; no GPU.
 """
 
 import argparse
 import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import onnx
+
+from example_plugin import LIBRARY
 
 TYPES = {
     "fp16": onnx.TensorProto.FLOAT16,
@@ -20,19 +23,16 @@ TYPES = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    """Read the options, make the model, build the engine."""
+    parser = argparse.ArgumentParser(prog="python -m example_plugin.build_engine", description="Build an engine.")
     parser.add_argument("--type", choices=TYPES, default="fp16", help="element type of all tensors (default: fp16)")
+    parser.add_argument("--rows", type=int, help="number of rows (default: 1 to 512, chosen at run time)")
     parser.add_argument("--columns", type=int, default=4096, help="length of the normalised axis (default: 4096)")
-    parser.add_argument("--rows", type=int, default=0, help="number of rows; 0 for a dynamic one of 1 to 512 (default)")
     parser.add_argument("--epsilon", type=float, default=1e-5, help="the plugin's field (default: 1e-5)")
     options = parser.parse_args()
     with_unversioned_library()
-    model = make_model(
-        TYPES[options.type], [options.rows or "rows", options.columns], [options.columns], epsilon=options.epsilon
-    )
-    import example_plugin
-
-    build(model.SerializeToString(), example_plugin.LIBRARY)
+    shape = [options.rows or "rows", options.columns]
+    build(make_model(TYPES[options.type], shape, [options.columns], epsilon=options.epsilon))
 
 
 def with_unversioned_library() -> None:
@@ -42,31 +42,29 @@ def with_unversioned_library() -> None:
     """
     import tensorrt_rtx_libs
 
-    if "TENSORRT_RTX_LINKED" not in os.environ:
-        (library,) = Path(tensorrt_rtx_libs.__file__).parent.glob("libtensorrt_rtx.so.1*")
-        with tempfile.TemporaryDirectory() as directory:
-            (Path(directory) / "libtensorrt_rtx.so").symlink_to(library)
-            paths = [directory, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
-            environment = os.environ | {"LD_LIBRARY_PATH": ":".join(paths), "TENSORRT_RTX_LINKED": "1"}
-            sys.exit(os.spawnve(os.P_WAIT, sys.executable, [sys.executable, *sys.argv], environment))
+    if "TENSORRT_RTX_LINKED" in os.environ:
+        return
+    (library,) = Path(tensorrt_rtx_libs.__file__).parent.glob("libtensorrt_rtx.so.1*")
+    with tempfile.TemporaryDirectory() as directory:
+        (Path(directory) / "libtensorrt_rtx.so").symlink_to(library)
+        paths = [directory, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+        environment = os.environ | {"LD_LIBRARY_PATH": ":".join(paths), "TENSORRT_RTX_LINKED": "1"}
+        command = [sys.executable, "-m", "example_plugin.build_engine", *sys.argv[1:]]
+        sys.exit(subprocess.run(command, env=environment, check=False).returncode)
 
 
 def make_model(
     element_type: int, shape: list[int | str], weight_shape: list[int | str], **fields: float
 ) -> onnx.ModelProto:
     """A model of one AddRmsNorm node: x and residual of `shape`, weight; y and r of `shape`."""
-    tensors = {
-        name: onnx.helper.make_tensor_value_info(name, element_type, shape) for name in ("x", "residual", "y", "r")
-    }
-    weight = onnx.helper.make_tensor_value_info("weight", element_type, weight_shape)
+    shapes = {"x": shape, "residual": shape, "weight": weight_shape, "y": shape, "r": shape}
+    tensors = [onnx.helper.make_tensor_value_info(name, element_type, shapes[name]) for name in shapes]
     node = onnx.helper.make_node("AddRmsNorm", ["x", "residual", "weight"], ["y", "r"], **fields)
-    graph = onnx.helper.make_graph(
-        [node], "example", [tensors["x"], tensors["residual"], weight], [tensors["y"], tensors["r"]]
-    )
+    graph = onnx.helper.make_graph([node], "example", tensors[:3], tensors[3:])
     return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
 
 
-def build(model: bytes, library: Path) -> None:
+def build(model: onnx.ModelProto) -> None:
     """Register the library, parse the model and build an engine of it; end the program if one of these fails."""
     import tensorrt_rtx as trt
 
@@ -75,14 +73,14 @@ def build(model: bytes, library: Path) -> None:
     print(f"TensorRT-RTX {trt.__version__}")
     registry = trt.get_plugin_registry()
     before = {creator.name for creator in registry.all_creators}
-    if registry.load_library(str(library)) is None:
-        sys.exit(f"{library} could not be loaded into the plugin registry")
+    if registry.load_library(str(LIBRARY)) is None:
+        sys.exit(f"{LIBRARY} could not be loaded into the plugin registry")
     creators = {creator.name for creator in registry.all_creators} - before
-    print(f"registered {library}: creates {', '.join(sorted(creators))}")
+    print(f"registered {LIBRARY.name}: creates {', '.join(sorted(creators))}")
 
     network = builder.create_network()
     parser = trt.OnnxParser(network, logger)
-    if not parser.parse(model):
+    if not parser.parse(model.SerializeToString()):
         sys.exit("\n".join(str(parser.get_error(i)) for i in range(parser.num_errors)))
     config = builder.create_builder_config()
     config.clear_flag(trt.BuilderFlag.TF32)  # on by default in TensorRT-RTX

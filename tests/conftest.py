@@ -1,0 +1,36 @@
+"""Artifacts that many tests read. They are built once; a test that damages one copies it first."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def example_project() -> Path:
+    """The example's source tree, to be copied before anything is written below it."""
+    return ROOT / "example_plugin"
+
+
+@pytest.fixture(scope="session")
+def example_output(tmp_path_factory: pytest.TempPathFactory, example_project: Path) -> Path:
+    """What `hatch-tensoracle build` makes of the example: `bundle/` and `example_plugin/libexample_plugin.so`."""
+    output = tmp_path_factory.mktemp("example-output")
+    command = [sys.executable, "-m", "hatch_tensoracle", "build", example_project, "--output", output]
+    subprocess.run(command, check=True, capture_output=True)
+    return output
+
+
+@pytest.fixture(scope="session")
+def example_wheel(tmp_path_factory: pytest.TempPathFactory, example_project: Path) -> Path:
+    """The example's wheel, built by pip in this environment."""
+    directory = tmp_path_factory.mktemp("example-wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", directory]
+    subprocess.run([*command, example_project], check=True, capture_output=True)
+    (wheel,) = directory.glob("*.whl")
+    return wheel
