@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # type checkers take it as true; importing it from typing takes longer than all the rest
 if TYPE_CHECKING:
     from hatch_tensoracle.bundle import Bundle
     from hatch_tensoracle.errors import BundleError, TensoracleError

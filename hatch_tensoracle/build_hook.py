@@ -81,7 +81,7 @@ class TensoracleBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         """The path in the tree of a path in the wheel: hatchling's `sources` backwards."""
         for source, prefix in self.build_config.sources.items():
             if name.startswith(prefix) and (Path(self.root) / source / name[len(prefix) :]).parent.is_dir():
-                return source + name[len(prefix) :]
+                return f"{source}{name[len(prefix) :]}"
         return name
 
     def _report(self, line: str) -> None:

@@ -1,7 +1,7 @@
-// Written by hatch-tensoracle from bundle.json; not for editing. The paths are relative to the bundle directory.
+// Written by hatch-tensoracle from bundle.json; not for editing. The path is relative to the bundle directory.
 #include <tensoracle/bundle_entry.hpp>
 
-// Sections of their own, so that inspection finds the bundle in the finished library.
+// A section of its own, so that inspection finds the manifest in the finished library.
 asm(R"(
   .pushsection .tensoracle.manifest, "a", @progbits
   .globl tensoracle_manifest
@@ -9,19 +9,12 @@ asm(R"(
 tensoracle_manifest:
   .incbin "bundle.json"
   .popsection
-  .pushsection .tensoracle.cubins, "a", @progbits
-  .balign $alignment
-  .globl tensoracle_cubins
-  .hidden tensoracle_cubins
-tensoracle_cubins:
-$incbins
-  .balign $alignment
-  .popsection
 )");
 
+#define TENSORACLE_HIDDEN __attribute__((visibility("hidden"))) extern
 extern "C" {
-__attribute__((visibility("hidden"))) extern char const tensoracle_manifest[];
-__attribute__((visibility("hidden"))) extern std::uint8_t const tensoracle_cubins[];
+TENSORACLE_HIDDEN char const tensoracle_manifest[];
+$declarations
 }
 
 namespace tensoracle {

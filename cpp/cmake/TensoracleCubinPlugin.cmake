@@ -1,7 +1,7 @@
 # Builds a TensorRT plugin library around the tensoracle launcher.
 #
 #   tensoracle_add_cubin_plugin(<target>
-#     BUNDLE <directory>                # with bundle.cpp, bundle.json and cubins/, as the producer writes it
+#     BUNDLE <directory>                # as the producer writes it
 #     SOURCES <file>...                 # the author's plugins, which include <tensoracle/plugin.hpp>
 #     [OUTPUT_NAME <name>]              # of lib<name>.so; the target's name if left out
 #     [INCLUDE_DIRECTORIES <directory>...]
@@ -26,7 +26,9 @@ function(tensoracle_add_cubin_plugin target)
   cmake_path(ABSOLUTE_PATH arg_BUNDLE NORMALIZE OUTPUT_VARIABLE bundle)
 
   file(GLOB launcher_sources CONFIGURE_DEPENDS "${launcher}/src/*.cpp")
-  add_library(${target} SHARED ${arg_SOURCES} ${launcher_sources} "${bundle}/bundle.cpp")
+  # In the order of their names, in which the cubins follow each other.
+  file(GLOB bundle_sources CONFIGURE_DEPENDS "${bundle}/*.cpp")
+  add_library(${target} SHARED ${arg_SOURCES} ${launcher_sources} ${bundle_sources})
 
   # Hidden is not enough: templates of the standard library would stay visible, and unique symbols would keep the
   # library from being unloaded apart from others.
@@ -61,9 +63,9 @@ function(tensoracle_add_cubin_plugin target)
     "-ffile-prefix-map=${CMAKE_CURRENT_BINARY_DIR}=.")
   set_source_files_properties(${launcher_sources} PROPERTIES COMPILE_OPTIONS "-Wall;-Wextra")
 
-  # bundle.cpp names its parts relative to itself, for the assembler to read.
+  # They name what they embed relative to themselves, for the assembler to read.
   file(GLOB bundle_parts CONFIGURE_DEPENDS "${bundle}/cubins/*")
-  set_source_files_properties("${bundle}/bundle.cpp" PROPERTIES
+  set_source_files_properties(${bundle_sources} PROPERTIES
     COMPILE_OPTIONS "-Wa,-I${bundle}"
     OBJECT_DEPENDS "${bundle}/bundle.json;${bundle_parts}")
 
@@ -72,7 +74,7 @@ function(tensoracle_add_cubin_plugin target)
     "LINKER:--exclude-libs,ALL"
     "LINKER:--no-undefined"
     "LINKER:--as-needed"
-    "LINKER:--build-id=sha1"
+    "LINKER:--build-id=none"  # taking one reads the whole library into memory
     "LINKER:-z,relro,-z,now"
     # Code stays loaded in the driver until the process ends, and so do the records of it.
     "LINKER:-z,nodelete")

@@ -1,6 +1,7 @@
 // Turns the caller's values into kernel parameters, without ever changing one.
 #include "tensoracle/arguments.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -13,27 +14,38 @@ namespace {
 using detail::Fit;
 using Kind = Argument::Kind;
 
-struct Limits {
-  std::int64_t least;
-  std::uint64_t greatest;
+// The values from `least` on, `span` more than which is the greatest, in arithmetic modulo 2^64.
+struct Range {
+  std::uint64_t least;
+  std::uint64_t span;
+
+  constexpr bool contains(std::uint64_t bits) const noexcept { return bits - least <= span; }
 };
 
-template <class Integer>
-constexpr Limits kLIMITS = {std::numeric_limits<Integer>::min(),
-                            static_cast<std::uint64_t>(std::numeric_limits<Integer>::max())};
+using Ranges = std::array<Range, static_cast<std::size_t>(ValueType::kU64) + 1>;  // in the order of ValueType
 
-// In the order of ValueType.
-constexpr std::array<Limits, 10> kINTEGER_LIMITS = {{{0, 0},
-                                                     {0, 1},
-                                                     kLIMITS<std::int8_t>,
-                                                     kLIMITS<std::int16_t>,
-                                                     kLIMITS<std::int32_t>,
-                                                     kLIMITS<std::int64_t>,
-                                                     kLIMITS<std::uint8_t>,
-                                                     kLIMITS<std::uint16_t>,
-                                                     kLIMITS<std::uint32_t>,
-                                                     kLIMITS<std::uint64_t>}};
-static_assert(static_cast<std::size_t>(ValueType::kU64) + 1 == kINTEGER_LIMITS.size());
+// What a parameter of type Integer can hold of the 64-bit integers of type Given.
+template <class Integer, class Given>
+constexpr Range rangeOf() noexcept {
+  using Limits = std::numeric_limits<Integer>;
+  bool const isNegative = std::is_signed_v<Integer> && std::is_signed_v<Given>;
+  auto const least = isNegative ? static_cast<std::uint64_t>(Limits::min()) : 0;
+  auto const greatest = std::min(static_cast<std::uint64_t>(Limits::max()),
+                                 static_cast<std::uint64_t>(std::numeric_limits<Given>::max()));
+  return {least, greatest - least};
+}
+
+template <class Given>
+constexpr Ranges kRANGES = {{{0, 0},  // of a pointer no integer is accepted
+                             {0, 1},
+                             rangeOf<std::int8_t, Given>(),
+                             rangeOf<std::int16_t, Given>(),
+                             rangeOf<std::int32_t, Given>(),
+                             rangeOf<std::int64_t, Given>(),
+                             rangeOf<std::uint8_t, Given>(),
+                             rangeOf<std::uint16_t, Given>(),
+                             rangeOf<std::uint32_t, Given>(),
+                             rangeOf<std::uint64_t, Given>()}};
 
 bool isFloating(Kind kind) noexcept { return kind >= Kind::kHALF; }
 
@@ -117,17 +129,15 @@ bool convertFloating(ValueType type, Argument const& argument, std::uint64_t& bi
 }
 
 bool isInRange(ValueType type, Argument const& argument) noexcept {
-  Limits const& limits = kINTEGER_LIMITS[static_cast<std::size_t>(type)];
-  auto const value = static_cast<std::int64_t>(argument.bits());
-  bool const isNegative = argument.kind() == Kind::kSIGNED && value < 0;
-  return isNegative ? value >= limits.least : argument.bits() <= limits.greatest;
+  Ranges const& ranges = argument.kind() == Kind::kSIGNED ? kRANGES<std::int64_t> : kRANGES<std::uint64_t>;
+  return ranges[static_cast<std::size_t>(type)].contains(argument.bits());
 }
 
 bool isMultiple(Argument const& argument, std::uint32_t divisor) noexcept {
-  if (argument.kind() == Kind::kSIGNED) {
-    return static_cast<std::int64_t>(argument.bits()) % static_cast<std::int64_t>(divisor) == 0;
-  }
-  return argument.bits() % divisor == 0;
+  bool const isPowerOfTwo = (divisor & (divisor - 1)) == 0;
+  if (isPowerOfTwo) return (argument.bits() & (divisor - 1)) == 0;  // many cycles less than a division
+  if (argument.kind() != Kind::kSIGNED) return argument.bits() % divisor == 0;
+  return static_cast<std::int64_t>(argument.bits()) % static_cast<std::int64_t>(divisor) == 0;
 }
 
 bool isEqual(ArgumentRecord const& record, Argument const& argument) noexcept {
@@ -149,7 +159,7 @@ Fit encodeOne(ArgumentRecord const& record, Argument const& argument, std::uint6
                             static_cast<int>(record.type) - static_cast<int>(ValueType::kFP16);
     if (!isSameType && !convertFloating(record.type, argument, bits)) return Fit::kNOT_REPRESENTABLE;
   }
-  if (record.divisibleBy > 1 && !isMultiple(argument, record.divisibleBy)) return Fit::kNOT_DIVISIBLE;
+  if (record.divisibleBy != 1 && !isMultiple(argument, record.divisibleBy)) return Fit::kNOT_DIVISIBLE;
   if (!record.isPassed && !isEqual(record, argument)) return Fit::kNOT_EQUAL;
   return Fit::kFITS;
 }

@@ -96,7 +96,8 @@ void Kernel::launch(CUstream stream, Grid const& grid, Arguments const& argument
   std::array<void*, Arguments::kCAPACITY + kSCRATCH_POINTERS> parameters;
   std::size_t count = 0;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (entry_->arguments[i].isPassed) parameters[count++] = &values[i];
+    parameters[count] = &values[i];
+    count += entry_->arguments[i].isPassed ? 1 : 0;
   }
   std::uint64_t scratch = 0;
   for (std::size_t i = 0; i < kSCRATCH_POINTERS; ++i) parameters[count++] = &scratch;
@@ -133,12 +134,15 @@ std::string Kernel::refusal(Arguments const& arguments) const {
 }
 
 void Kernel::checkCount(Arguments const& arguments) const {
-  if (arguments.size() == entry_->argumentCount) return;
+  if (arguments.size() != entry_->argumentCount) failCount(arguments.size());
+}
+
+void Kernel::failCount(std::size_t count) const {
   std::string names;
   for (std::uint32_t i = 0; i < entry_->argumentCount; ++i) {
     names += compose(names.empty() ? "" : ", ", entry_->arguments[i].name);
   }
-  fail(describe(), ": is given ", arguments.size(), " arguments; it takes ", entry_->argumentCount, ": ", names);
+  fail(describe(), ": is given ", count, " arguments; it takes ", entry_->argumentCount, ": ", names);
 }
 
 void Kernel::failArgument(std::size_t index, Argument const& argument, Fit fit) const {

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import onnx
 
@@ -54,7 +55,7 @@ def with_unversioned_library() -> None:
 
 
 def make_model(
-    element_type: int, shape: list[int | str], weight_shape: list[int | str], **fields: float
+    element_type: int, shape: list[int | str], weight_shape: list[int | str], **fields: Any
 ) -> onnx.ModelProto:
     """A model of one AddRmsNorm node: x and residual of `shape`, weight; y and r of `shape`."""
     shapes = {"x": shape, "residual": shape, "weight": weight_shape, "y": shape, "r": shape}

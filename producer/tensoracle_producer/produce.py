@@ -32,7 +32,7 @@ def compile_bundle(
     ptxas: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Bundle:
-    """Compile every spec for every target and write `directory`: bundle.json, bundle.cpp and cubins/.
+    """Compile every spec for every target and write `directory`: bundle.json, cubins/ and the C++ that embeds them.
 
     `targets` are names such as `sm86`; `ptxas` is another assembler than that of nvidia-cuda-nvcc-cu12; `progress` is
     given one line at a time. Kernels are compiled in worker processes, one a core, without GPU, driver or torch. The
@@ -128,4 +128,5 @@ def _write(bundle: Bundle, files: Mapping[str, bytes], directory: Path) -> None:
     for name, data in files.items():
         (directory / name).write_bytes(data)
     (directory / "bundle.json").write_bytes(bundle.to_json())
-    (directory / "bundle.cpp").write_text(render_bundle(bundle), encoding="utf-8")
+    for name, text in render_bundle(bundle).items():
+        (directory / name).write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Renders bundle.cpp: the cubins, the manifest and the records that the launcher reads."""
+"""Renders the C++ that embeds a bundle: the cubins, the manifest and the records that the launcher reads."""
 
 from __future__ import annotations
 
@@ -21,23 +21,55 @@ _CONSTANT_KINDS = {
 }
 
 
-def render_bundle(bundle: Bundle) -> str:
-    """The C++ source that embeds the bundle; its paths are relative to the bundle directory."""
-    offsets = {cubin.file: offset for _, cubin, offset in bundle.embedded()}
-    tables = [_tables(i, entry, offsets) for i, entry in enumerate(bundle.entries)]
-    return Template((templates() / "bundle.cpp").read_text(encoding="utf-8")).substitute(
-        alignment=CUBIN_ALIGNMENT,
-        incbins="\n".join(f'  .balign {CUBIN_ALIGNMENT}\n  .incbin "{file}"' for file in offsets),
-        tables="\n".join(tables),
-        entries="\n".join(_entry(i, entry) for i, entry in enumerate(bundle.entries)),
-        entry_count=len(bundle.entries),
-        digest=bundle.digest,
-        manifest_size=len(bundle.to_json()),
-    )
+_PART = 16 << 20
+"""Bytes of cubins in one source: the assembler holds them in memory, and more than one core can work."""
 
 
-def _tables(i: int, entry: Entry, offsets: dict[str, int]) -> str:
-    codes = [_code(cubin, offsets[cubin.file]) for cubin in entry.cubins]
+def render_bundle(bundle: Bundle) -> dict[str, str]:
+    """The sources that embed the bundle, by name: bundle.cpp and a cubins_N.cpp for every 16 MiB of cubins.
+
+    Their paths are relative to the bundle directory. They are to be linked in this order.
+    """
+    parts = _parts(bundle)
+    places = {file: f"tensoracle_cubins_{i} + {at}" for i, part in enumerate(parts) for file, at in part.items()}
+    sources = {
+        "bundle.cpp": _template("bundle.cpp").substitute(
+            declarations="\n".join(
+                f"TENSORACLE_HIDDEN std::uint8_t const tensoracle_cubins_{i}[];" for i in range(len(parts))
+            ),
+            tables="\n".join(_tables(i, entry, places) for i, entry in enumerate(bundle.entries)),
+            entries="\n".join(_entry(i, entry) for i, entry in enumerate(bundle.entries)),
+            entry_count=len(bundle.entries),
+            digest=bundle.digest,
+            manifest_size=len(bundle.to_json()),
+        )
+    }
+    for i, part in enumerate(parts):
+        incbins = "\n".join(f'  .balign {CUBIN_ALIGNMENT}\n  .incbin "{file}"' for file in part)
+        sources[f"cubins_{i:03}.cpp"] = _template("cubins.cpp").substitute(
+            symbol=f"tensoracle_cubins_{i}", alignment=CUBIN_ALIGNMENT, incbins=incbins
+        )
+    return sources
+
+
+def _template(name: str) -> Template:
+    return Template((templates() / name).read_text(encoding="utf-8"))
+
+
+def _parts(bundle: Bundle) -> list[dict[str, int]]:
+    """The cubins of each source: file -> offset in bytes from its first."""
+    parts: list[dict[str, int]] = []
+    start = 0
+    for _, cubin, offset in bundle.embedded():
+        if not parts or offset + cubin.size - start > _PART:
+            parts.append({})
+            start = offset
+        parts[-1][cubin.file] = offset - start
+    return parts
+
+
+def _tables(i: int, entry: Entry, places: dict[str, str]) -> str:
+    codes = [_code(cubin, places[cubin.file]) for cubin in entry.cubins]
     return (
         _table("ArgumentRecord", f"kARGUMENTS_{i}", [_argument(argument) for argument in entry.arguments])
         + _table("ConstantRecord", f"kCONSTANTS_{i}", [_constant(constant) for constant in entry.constants])
@@ -75,10 +107,10 @@ def _constant(constant: Constant) -> str:
     return f"{_string(constant.name)}, ConstantKind::{kind}, {integer}, {number}, {text}"
 
 
-def _code(cubin: Cubin, offset: int) -> str:
+def _code(cubin: Cubin, place: str) -> str:
     digest = ", ".join(f"0x{byte:02x}" for byte in bytes.fromhex(cubin.sha256))
     return (
-        f"tensoracle_cubins + {offset}, {cubin.size}, {{{digest}}}, {cubin.registers}, {cubin.local_bytes},"
+        f"{place}, {cubin.size}, {{{digest}}}, {cubin.registers}, {cubin.local_bytes},"
         f" {cubin.static_shared}, {cubin.dynamic_shared}, {cubin.threads}, {TARGETS[cubin.target].sm},"
         f" {_bool(value=cubin.architecture_specific)}, false"
     )

@@ -147,6 +147,7 @@ def _serve(descriptor: int) -> None:
             fn, args, kwargs = pipe.recv()
         except EOFError:
             return
+        answer: tuple[object, Exception | None]
         try:
             answer = fn(*args, **kwargs), None
         except Exception as error:  # noqa: BLE001 - it is raised again on the other side

@@ -1,6 +1,7 @@
 // The arguments of a kernel launch, with the types that the caller's values had.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -51,8 +52,9 @@ class Arguments {
   static constexpr std::size_t kCAPACITY = 64;
 
   Arguments() = default;
-  Arguments(std::initializer_list<Argument> arguments) {
-    for (Argument const& argument : arguments) append(argument);
+  Arguments(std::initializer_list<Argument> arguments) : size_(arguments.size()) {
+    if (size_ > kCAPACITY) failFull();
+    std::copy(arguments.begin(), arguments.end(), items_.begin());
   }
 
   void append(Argument const& argument) {

@@ -56,6 +56,7 @@ class Kernel {
   ConstantRecord const& findConstant(std::string_view name, ConstantKind kind) const;
   void checkCount(Arguments const& arguments) const;
   bool checkGrid(Grid const& grid) const;  // false if it is empty
+  [[noreturn]] void failCount(std::size_t count) const;
   [[noreturn]] void failArgument(std::size_t index, Argument const& argument, detail::Fit fit) const;
   [[noreturn]] void failInteger(ConstantRecord const& constant) const;
   void failLaunch(CUresult result, Grid const& grid) const;
