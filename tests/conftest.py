@@ -21,7 +21,7 @@ def example_project() -> Path:
 def example_output(tmp_path_factory: pytest.TempPathFactory, example_project: Path) -> Path:
     """What `hatch-tensoracle build` makes of the example: `bundle/` and `example_plugin/libexample_plugin.so`."""
     output = tmp_path_factory.mktemp("example-output")
-    command = [sys.executable, "-m", "hatch_tensoracle", "build", example_project, "--output", output]
+    command = [sys.executable, "-m", "hatch_tensoracle", "build", str(example_project), "--output", str(output)]
     subprocess.run(command, check=True, capture_output=True)
     return output
 
@@ -30,7 +30,7 @@ def example_output(tmp_path_factory: pytest.TempPathFactory, example_project: Pa
 def example_wheel(tmp_path_factory: pytest.TempPathFactory, example_project: Path) -> Path:
     """The example's wheel, built by pip in this environment."""
     directory = tmp_path_factory.mktemp("example-wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", directory]
-    subprocess.run([*command, example_project], check=True, capture_output=True)
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", str(directory)]
+    subprocess.run([*command, str(example_project)], check=True, capture_output=True)
     (wheel,) = directory.glob("*.whl")
     return wheel

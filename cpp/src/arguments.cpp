@@ -47,6 +47,20 @@ constexpr Ranges kRANGES = {{{0, 0},  // of a pointer no integer is accepted
                              rangeOf<std::uint32_t, Given>(),
                              rangeOf<std::uint64_t, Given>()}};
 
+// The kind of argument that needs no conversion.
+Kind kindOf(ValueType type) noexcept {
+  switch (type) {
+    case ValueType::kPOINTER: return Kind::kPOINTER;
+    case ValueType::kFP16: return Kind::kHALF;
+    case ValueType::kBF16: return Kind::kBFLOAT16;
+    case ValueType::kFP32: return Kind::kFLOAT;
+    case ValueType::kFP64: return Kind::kDOUBLE;
+    default: return type >= ValueType::kU8 ? Kind::kUNSIGNED : Kind::kSIGNED;
+  }
+}
+
+bool isInteger(ValueType type) noexcept { return ValueType::kPOINTER < type && type < ValueType::kFP16; }
+
 bool isFloating(Kind kind) noexcept { return kind >= Kind::kHALF; }
 
 template <class Value>
@@ -128,14 +142,11 @@ bool convertFloating(ValueType type, Argument const& argument, std::uint64_t& bi
   return isExact;
 }
 
-bool isInRange(ValueType type, Argument const& argument) noexcept {
-  Ranges const& ranges = argument.kind() == Kind::kSIGNED ? kRANGES<std::int64_t> : kRANGES<std::uint64_t>;
-  return ranges[static_cast<std::size_t>(type)].contains(argument.bits());
+Range const& rangeFor(ValueType type, Kind kind) noexcept {
+  return (kind == Kind::kSIGNED ? kRANGES<std::int64_t> : kRANGES<std::uint64_t>)[static_cast<std::size_t>(type)];
 }
 
 bool isMultiple(Argument const& argument, std::uint32_t divisor) noexcept {
-  bool const isPowerOfTwo = (divisor & (divisor - 1)) == 0;
-  if (isPowerOfTwo) return (argument.bits() & (divisor - 1)) == 0;  // many cycles less than a division
   if (argument.kind() != Kind::kSIGNED) return argument.bits() % divisor == 0;
   return static_cast<std::int64_t>(argument.bits()) % static_cast<std::int64_t>(divisor) == 0;
 }
@@ -150,16 +161,14 @@ Fit encodeOne(ArgumentRecord const& record, Argument const& argument, std::uint6
   bits = argument.bits();
   if (record.type == ValueType::kPOINTER) {
     if (kind != Kind::kPOINTER) return Fit::kWRONG_TYPE;
-  } else if (record.type <= ValueType::kU64) {
+  } else if (isInteger(record.type)) {
     if (kind != Kind::kSIGNED && kind != Kind::kUNSIGNED) return Fit::kWRONG_TYPE;
-    if (!isInRange(record.type, argument)) return Fit::kNOT_REPRESENTABLE;
+    if (!rangeFor(record.type, kind).contains(bits)) return Fit::kNOT_REPRESENTABLE;
   } else {
     if (!isFloating(kind)) return Fit::kWRONG_TYPE;
-    bool const isSameType = static_cast<int>(kind) - static_cast<int>(Kind::kHALF) ==
-                            static_cast<int>(record.type) - static_cast<int>(ValueType::kFP16);
-    if (!isSameType && !convertFloating(record.type, argument, bits)) return Fit::kNOT_REPRESENTABLE;
+    if (kind != kindOf(record.type) && !convertFloating(record.type, argument, bits)) return Fit::kNOT_REPRESENTABLE;
   }
-  if (record.divisibleBy != 1 && !isMultiple(argument, record.divisibleBy)) return Fit::kNOT_DIVISIBLE;
+  if (record.divisibleBy > 1 && !isMultiple(argument, record.divisibleBy)) return Fit::kNOT_DIVISIBLE;
   if (!record.isPassed && !isEqual(record, argument)) return Fit::kNOT_EQUAL;
   return Fit::kFITS;
 }
@@ -184,12 +193,36 @@ char const* kindName(Kind kind) noexcept {
 
 void Arguments::failFull() { fail("a launch takes at most ", kCAPACITY, " arguments"); }
 
-detail::Outcome detail::encode(ArgumentRecord const* records, Arguments const& arguments, Values& values) noexcept {
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    Fit const fit = encodeOne(records[i], arguments[i], values[i]);
+detail::Signature::Signature(ArgumentRecord const* records, std::size_t size) : records_(records) {
+  for (std::size_t i = 0; i < size; ++i) shortcuts_.push_back(shortcutTo(records[i]));
+}
+
+detail::Signature::Shortcut detail::Signature::shortcutTo(ArgumentRecord const& record) noexcept {
+  constexpr std::uint8_t kNEVER = 0xFF;
+  std::uint32_t const zeros = record.divisibleBy - 1;
+  bool const isPowerOfTwo = (record.divisibleBy & zeros) == 0;
+  if (!record.isPassed || !isPowerOfTwo) return {kNEVER, 0, 0, 0};
+  Kind const kind = kindOf(record.type);
+  Range const range = isInteger(record.type) ? rangeFor(record.type, kind) : Range{0, ~std::uint64_t{0}};
+  return {static_cast<std::uint8_t>(kind), range.least, range.span, zeros};
+}
+
+detail::Outcome detail::Signature::encode(Arguments const& arguments, Values& values) const noexcept {
+  Shortcut const* const shortcuts = shortcuts_.data();
+  std::size_t const count = size();
+  for (std::size_t i = 0; i < count; ++i) {
+    Shortcut const& shortcut = shortcuts[i];
+    Argument const& argument = arguments[i];
+    std::uint64_t const bits = argument.bits();
+    values[i] = bits;
+    if (static_cast<std::uint8_t>(argument.kind()) == shortcut.kind && bits - shortcut.least <= shortcut.span &&
+        (bits & shortcut.zeros) == 0) {
+      continue;
+    }
+    Fit const fit = encodeOne(records_[i], argument, values[i]);
     if (fit != Fit::kFITS) return {fit, i};
   }
-  return {Fit::kFITS, arguments.size()};
+  return {Fit::kFITS, count};
 }
 
 std::string detail::explain(ArgumentRecord const& record, Argument const& argument, Fit fit) {

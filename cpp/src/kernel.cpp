@@ -70,7 +70,8 @@ Kernel::Kernel(Driver const& driver, Device const& device, EntryRecord const& en
     : driver_(&driver),
       entry_(&entry),
       code_(&chooseCode(entry, device.major, device.minor)),
-      kernel_(loadCode(driver, device, entry, *code_)) {
+      kernel_(loadCode(driver, device, entry, *code_)),
+      signature_(entry.arguments, entry.argumentCount) {
   if (entry.argumentCount > Arguments::kCAPACITY) {
     fail(describe(), ": has ", entry.argumentCount, " arguments; at most ", Arguments::kCAPACITY, " are supported");
   }
@@ -81,7 +82,7 @@ void Kernel::prepare() const { loadIntoContext(*driver_, *entry_, *code_, kernel
 bool Kernel::accepts(Arguments const& arguments) const {
   checkCount(arguments);
   detail::Values values;
-  auto const [fit, index] = detail::encode(entry_->arguments, arguments, values);
+  auto const [fit, index] = signature_.encode(arguments, values);
   if (fit == Fit::kWRONG_TYPE) failArgument(index, arguments[index], fit);
   return fit == Fit::kFITS;
 }
@@ -89,7 +90,7 @@ bool Kernel::accepts(Arguments const& arguments) const {
 void Kernel::launch(CUstream stream, Grid const& grid, Arguments const& arguments) const {
   checkCount(arguments);
   detail::Values values;
-  auto const [fit, index] = detail::encode(entry_->arguments, arguments, values);
+  auto const [fit, index] = signature_.encode(arguments, values);
   if (fit != Fit::kFITS) failArgument(index, arguments[index], fit);
 
   // The driver copies as many bytes from each address as the parameter has. x86-64 is little-endian.
@@ -97,7 +98,7 @@ void Kernel::launch(CUstream stream, Grid const& grid, Arguments const& argument
   std::size_t count = 0;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     parameters[count] = &values[i];
-    count += entry_->arguments[i].isPassed ? 1 : 0;
+    count += std::size_t{signature_[i].isPassed};
   }
   std::uint64_t scratch = 0;
   for (std::size_t i = 0; i < kSCRATCH_POINTERS; ++i) parameters[count++] = &scratch;
@@ -129,24 +130,24 @@ void Kernel::failLaunch(CUresult result, Grid const& grid) const {
 std::string Kernel::refusal(Arguments const& arguments) const {
   checkCount(arguments);
   detail::Values values;
-  auto const [fit, index] = detail::encode(entry_->arguments, arguments, values);
-  return fit == Fit::kFITS ? "" : detail::explain(entry_->arguments[index], arguments[index], fit);
+  auto const [fit, index] = signature_.encode(arguments, values);
+  return fit == Fit::kFITS ? "" : detail::explain(signature_[index], arguments[index], fit);
 }
 
 void Kernel::checkCount(Arguments const& arguments) const {
-  if (arguments.size() != entry_->argumentCount) failCount(arguments.size());
+  if (arguments.size() != signature_.size()) failCount(arguments.size());
 }
 
 void Kernel::failCount(std::size_t count) const {
   std::string names;
-  for (std::uint32_t i = 0; i < entry_->argumentCount; ++i) {
-    names += compose(names.empty() ? "" : ", ", entry_->arguments[i].name);
+  for (std::size_t i = 0; i < signature_.size(); ++i) {
+    names += compose(names.empty() ? "" : ", ", signature_[i].name);
   }
-  fail(describe(), ": is given ", count, " arguments; it takes ", entry_->argumentCount, ": ", names);
+  fail(describe(), ": is given ", count, " arguments; it takes ", signature_.size(), ": ", names);
 }
 
 void Kernel::failArgument(std::size_t index, Argument const& argument, Fit fit) const {
-  fail(describe(), ": ", detail::explain(entry_->arguments[index], argument, fit));
+  fail(describe(), ": ", detail::explain(signature_[index], argument, fit));
 }
 
 ConstantRecord const& Kernel::findConstant(std::string_view name, ConstantKind kind) const {

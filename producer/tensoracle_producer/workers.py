@@ -41,6 +41,10 @@ class WorkerPool(Executor):
             self._idle.put(worker)
         self._threads = ThreadPoolExecutor(max_workers, thread_name_prefix="tensoracle")
 
+    def __exit__(self, *error: object) -> None:
+        """End the workers; tasks that an error has left behind are not waited for."""
+        self.shutdown(cancel_futures=True)
+
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run `fn` in a worker. What it raises is raised by the future; WorkerDiedError if the process ended."""
         return self._threads.submit(self._call, fn, args, kwargs)

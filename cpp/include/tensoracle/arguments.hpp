@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "tensoracle/bundle_entry.hpp"
 #include "tensoracle/half.hpp"
@@ -76,6 +77,9 @@ namespace detail {
 
 enum class Fit : std::uint8_t { kFITS, kWRONG_TYPE, kNOT_REPRESENTABLE, kNOT_DIVISIBLE, kNOT_EQUAL };
 
+// "argument columns (i32) is 100, which is not divisible by 16"
+std::string explain(ArgumentRecord const& record, Argument const& argument, Fit fit);
+
 // Of each value, the lowest ArgumentRecord::size bytes are the kernel's parameter.
 using Values = std::array<std::uint64_t, Arguments::kCAPACITY>;
 
@@ -84,11 +88,31 @@ struct Outcome {
   std::size_t index;  // of the first argument that does not fit
 };
 
-// Writes the values until one does not fit. There must be a record for each argument.
-Outcome encode(ArgumentRecord const* records, Arguments const& arguments, Values& values) noexcept;
+// The arguments that a kernel takes.
+class Signature {
+ public:
+  Signature(ArgumentRecord const* records, std::size_t size);
 
-// "argument columns (i32) = 100 is not divisible by 16"
-std::string explain(ArgumentRecord const& record, Argument const& argument, Fit fit);
+  std::size_t size() const noexcept { return shortcuts_.size(); }
+  ArgumentRecord const& operator[](std::size_t index) const noexcept { return records_[index]; }
+
+  // Writes the values until one does not fit. There must be size() arguments.
+  Outcome encode(Arguments const& arguments, Values& values) const noexcept;
+
+ private:
+  // What fits as it is: nearly every argument of nearly every launch. The rest is looked at in full.
+  struct Shortcut {
+    std::uint8_t kind;     // Argument::Kind, or a number that is none
+    std::uint64_t least;   // bits - least <= span
+    std::uint64_t span;
+    std::uint64_t zeros;   // bits that are zero in a multiple of the divisor
+  };
+
+  static Shortcut shortcutTo(ArgumentRecord const& record) noexcept;
+
+  ArgumentRecord const* records_;
+  std::vector<Shortcut> shortcuts_;
+};
 
 }  // namespace detail
 }  // namespace tensoracle

@@ -66,6 +66,7 @@ class Kernel {
   EntryRecord const* entry_;
   CodeRecord const* code_;
   CUkernel kernel_;
+  detail::Signature signature_;
 };
 
 // All variants of a kernel on one device, in the order in which they are to be tried.

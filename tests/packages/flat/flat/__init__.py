@@ -1,0 +1,1 @@
+"""A package with its library beside this file."""

@@ -1,0 +1,3 @@
+"""A helper of kernels.py."""
+
+FACTOR = 2.0

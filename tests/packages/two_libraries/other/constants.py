@@ -1,0 +1,3 @@
+"""A helper of kernels.py."""
+
+FACTOR = 3.0
