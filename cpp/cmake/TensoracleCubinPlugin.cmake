@@ -30,8 +30,6 @@ function(tensoracle_add_cubin_plugin target)
   file(GLOB bundle_sources CONFIGURE_DEPENDS "${bundle}/*.cpp")
   add_library(${target} SHARED ${arg_SOURCES} ${launcher_sources} ${bundle_sources})
 
-  # Hidden is not enough: templates of the standard library would stay visible, and unique symbols would keep the
-  # library from being unloaded apart from others.
   set_target_properties(${target} PROPERTIES
     CXX_STANDARD 17
     CXX_STANDARD_REQUIRED ON
@@ -56,6 +54,7 @@ function(tensoracle_add_cubin_plugin target)
 
   target_compile_options(${target} PRIVATE
     "$<$<NOT:$<CONFIG:Debug>>:-O2>"
+    # Statics of inline functions would otherwise be shared with other libraries that have the same launcher.
     "$<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>"
     "-ffile-prefix-map=${launcher}=tensoracle"
     "-ffile-prefix-map=${bundle}=bundle"
@@ -69,6 +68,7 @@ function(tensoracle_add_cubin_plugin target)
     COMPILE_OPTIONS "-Wa,-I${bundle}"
     OBJECT_DEPENDS "${bundle}/bundle.json;${bundle_parts}")
 
+  # The version script hides what visibility leaves: the standard library's templates.
   target_link_options(${target} PRIVATE
     "LINKER:--version-script=${launcher}/cmake/exports.map"
     "LINKER:--exclude-libs,ALL"

@@ -111,9 +111,7 @@ bool toFloat(Argument const& argument, float& value) noexcept {
     case Kind::kHALF: value = static_cast<float>(halfOf(argument)); return true;
     case Kind::kBFLOAT16: value = static_cast<float>(bfloat16Of(argument)); return true;
     case Kind::kFLOAT: value = valueOf<float>(argument.bits()); return true;
-    default:
-      value = narrowedFloat(valueOf<double>(argument.bits()));
-      return widenedBits(value) == argument.bits();
+    default: value = narrowedFloat(valueOf<double>(argument.bits())); return widenedBits(value) == argument.bits();
   }
 }
 
@@ -184,8 +182,8 @@ std::string show(Argument const& argument) {
 }
 
 char const* kindName(Kind kind) noexcept {
-  constexpr std::array<char const*, 7> kNAMES = {"a pointer", "an integer", "an integer", "an fp16 number",
-                                                 "a bf16 number", "a float", "a double"};
+  constexpr std::array<char const*, 7> kNAMES = {"a pointer",     "an integer", "an integer", "an fp16 number",
+                                                 "a bf16 number", "a float",    "a double"};
   return kNAMES[static_cast<std::size_t>(kind)];
 }
 

@@ -13,7 +13,8 @@ template <class Function>
 void find(void* library, char const* symbol, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, symbol));
   if (function == nullptr) {
-    fail("libcuda.so.1 has no ", symbol, ": the NVIDIA driver is older than CUDA 12.0; update it to 525.60.13 or later");
+    fail("libcuda.so.1 has no ", symbol,
+         ": the NVIDIA driver is older than CUDA 12.0; update it to 525.60.13 or later");
   }
 }
 

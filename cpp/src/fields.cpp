@@ -27,14 +27,24 @@ PluginFieldType typeOf(FieldValue const& value) noexcept { return kTYPES[value.i
 
 // By number, since older official headers lack the last names.
 char const* typeName(PluginFieldType type) noexcept {
-  constexpr std::array<char const*, 14> kNAMES = {"FLOAT16", "FLOAT32", "FLOAT64", "INT8", "INT16", "INT32", "CHAR",
-                                                  "DIMS",    "UNKNOWN", "BF16",    "INT64", "FP8",  "INT4",  "FP4"};
+  constexpr std::array<char const*, 14> kNAMES = {"FLOAT16", "FLOAT32", "FLOAT64", "INT8",  "INT16", "INT32", "CHAR",
+                                                  "DIMS",    "UNKNOWN", "BF16",    "INT64", "FP8",   "INT4",  "FP4"};
   auto const index = static_cast<std::size_t>(type);
   return index < kNAMES.size() ? kNAMES[index] : "of a type that this library does not know";
 }
 
 std::string declaredType(FieldValue const& value, bool isArray) {
   return compose(isArray ? "array of " : "", typeName(typeOf(value)));
+}
+
+// A value as messages show it.
+template <class Value>
+auto readable(Value value) {
+  if constexpr (std::is_arithmetic_v<Value>) {
+    return value;
+  } else {
+    return static_cast<float>(value);
+  }
 }
 
 // A value as the widest type of its family, int64_t or double: where widening happens, it is exact.
@@ -81,7 +91,7 @@ std::vector<To> convert(PluginField const& field) {
       auto const exact = narrowed<To>(widened(element));
       if (!exact) {
         constexpr bool kIS_FLOAT = std::is_same_v<To, float>;
-        fail("field ", field.name, " is ", widened(element), " as ", typeName(field.type),
+        fail("field ", field.name, " is ", readable(element), " as ", typeName(field.type),
              ", which the declared type cannot hold exactly",
              kIS_FLOAT ? "; hand it over as FLOAT32, rounded on purpose (Python: numpy.float32)" : "");
       }
@@ -150,7 +160,7 @@ std::string show(FieldValue const& value) {
             if constexpr (std::is_same_v<std::decay_t<decltype(element)>, Dims>) {
               shown += tensoracle::toString(element);
             } else {
-              shown += compose(widened(element));
+              shown += compose(readable(element));
             }
           }
         }
@@ -186,7 +196,8 @@ void checkNames(FieldSpecs const& specs, Span<PluginField const> given) {
       known += compose(known.empty() ? "" : ", ", spec.name);
     }
     if (!isKnown) fail("field ", name, " is unknown; the declared fields are ", known.empty() ? "none" : known);
-    auto const count = std::count_if(given.begin(), given.end(), [=](auto const& other) { return isNamed(other, name); });
+    auto const count =
+        std::count_if(given.begin(), given.end(), [=](auto const& other) { return isNamed(other, name); });
     if (count > 1) fail("field ", name, " is given ", count, " times; give it once");
   }
 }
@@ -235,7 +246,8 @@ std::vector<PluginField> Fields::serialize() const {
 }
 
 Fields::Field const& Fields::find(std::string_view name) const {
-  auto const found = std::find_if(fields_.begin(), fields_.end(), [=](Field const& field) { return field.name == name; });
+  auto const found =
+      std::find_if(fields_.begin(), fields_.end(), [=](Field const& field) { return field.name == name; });
   if (found == fields_.end()) fail("field ", name, " is not declared in fields()");
   return *found;
 }

@@ -36,9 +36,9 @@ std::uint32_t narrowNan(std::uint32_t magnitude, std::uint32_t shift, std::uint3
 
 std::uint32_t halfMagnitude(std::uint32_t magnitude) noexcept {
   if (magnitude > kINFINITY) return narrowNan(magnitude, 13, 0x7C00, 0x200);
-  if (magnitude >= 0x477FF000) return 0x7C00;      // 65520 and more round to infinity
+  if (magnitude >= 0x477FF000) return 0x7C00;  // 65520 and more round to infinity
   if (magnitude >= 0x38800000) return shiftRounded(magnitude - (std::uint32_t{112} << 23), 13);
-  if (magnitude <= 0x33000000) return 0;           // at most half of the least subnormal, 2^-24
+  if (magnitude <= 0x33000000) return 0;  // at most half of the least subnormal, 2^-24
   std::uint32_t const significand = (magnitude & 0x7FFFFF) | 0x800000;
   return shiftRounded(significand, 126 - (magnitude >> 23));
 }

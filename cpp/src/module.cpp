@@ -74,8 +74,8 @@ void checkNoEarlierError(Driver const& driver, EntryRecord const& entry, CodeRec
   std::size_t total = 0;
   CUresult const result = driver.cuMemGetInfo(&available, &total);
   if (result != kCUDA_SUCCESS) {
-    fail("the CUDA context is already in error before ", describe(entry, code), " is loaded: ",
-         driver.describe(result), "; the cause is work that was enqueued earlier");
+    fail("the CUDA context is already in error before ", describe(entry, code), " is loaded: ", driver.describe(result),
+         "; the cause is work that was enqueued earlier");
   }
 }
 
@@ -114,9 +114,9 @@ void verifyResources(Driver const& driver, Device const& device, EntryRecord con
   auto const compare = [&](KernelAttribute attribute, std::uint32_t recorded, char const* what) {
     int const observed = read(attribute);
     if (observed == static_cast<int>(recorded)) return;
-    log(Severity::kWARNING, compose(describe(entry, code), ": the driver reports ", observed, " ", what,
-                                    ", the bundle records ", recorded)
-                                .c_str());
+    log(Severity::kWARNING,
+        compose(describe(entry, code), ": the driver reports ", observed, " ", what, ", the bundle records ", recorded)
+            .c_str());
   };
   compare(KernelAttribute::kSTATIC_SHARED_BYTES, code.staticShared, "bytes of static shared memory");
   compare(KernelAttribute::kREGISTERS, code.registers, "registers per thread");

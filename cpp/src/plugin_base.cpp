@@ -36,7 +36,7 @@ bool isKnown(Dims const& shape) {
   return std::all_of(shape.d, shape.d + shape.nbDims, [](std::int64_t extent) { return extent >= 0; });
 }
 
-std::vector<Dims> shapesOf(Span<DynamicPluginTensorDesc const> tensors, Dims DynamicPluginTensorDesc::*bound) {
+std::vector<Dims> shapesOf(Span<DynamicPluginTensorDesc const> tensors, Dims DynamicPluginTensorDesc::* bound) {
   std::vector<Dims> shapes;
   for (DynamicPluginTensorDesc const& tensor : tensors) {
     shapes.push_back(isKnown(tensor.desc.dims) ? tensor.desc.dims : tensor.*bound);
@@ -175,7 +175,11 @@ std::int32_t Plugin::enqueue(PluginTensorDesc const* inputDescs, PluginTensorDes
   return guarded("enqueue", kFAILURE, [&] {
     std::size_t const nbInputs = declaration_->inputCount();
     std::size_t const nbOutputs = declaration_->outputCount();
-    execute({{inputDescs, nbInputs}, {outputDescs, nbOutputs}, {inputs, nbInputs}, {outputs, nbOutputs}, workspace,
+    execute({{inputDescs, nbInputs},
+             {outputDescs, nbOutputs},
+             {inputs, nbInputs},
+             {outputs, nbOutputs},
+             workspace,
              stream});
     return kSUCCESS;
   });

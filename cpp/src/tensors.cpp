@@ -34,8 +34,8 @@ std::string toString(Dims const& shape) {
 
 // By number, since older official headers lack the last names.
 char const* toString(DataType type) noexcept {
-  constexpr std::array<char const*, 12> kNAMES = {"FLOAT", "HALF", "INT8", "INT32", "BOOL", "UINT8",
-                                                  "FP8",   "BF16", "INT64", "INT4", "FP4",  "E8M0"};
+  constexpr std::array<char const*, 12> kNAMES = {"FLOAT", "HALF", "INT8",  "INT32", "BOOL", "UINT8",
+                                                  "FP8",   "BF16", "INT64", "INT4",  "FP4",  "E8M0"};
   auto const index = static_cast<std::size_t>(type);
   return index < kNAMES.size() ? kNAMES[index] : "of unknown type";
 }

@@ -1,8 +1,7 @@
 // Residual add and RMS normalisation in one pass: r = x + residual, y = r / sqrt(mean(r^2) + epsilon) * weight over
 // the last axis.
-#include <tensoracle/plugin.hpp>
-
 #include <limits>
+#include <tensoracle/plugin.hpp>
 
 namespace {
 
@@ -16,9 +15,7 @@ class AddRmsNorm final : public PluginBase<AddRmsNorm> {
   // x, residual and weight; y and r.
   static TensorTypes tensorTypes() { return sameType(3, 2, {DataType::kHALF, DataType::kBF16, DataType::kFLOAT}); }
 
-  static FieldSpecs fields() {
-    return {optional<float>("epsilon", 1e-6F).range(0, std::numeric_limits<float>::max())};
-  }
+  static FieldSpecs fields() { return {optional<float>("epsilon", 1e-6F).range(0, std::numeric_limits<float>::max())}; }
 
   explicit AddRmsNorm(Fields const& fields) : PluginBase(fields), epsilon_(fields.get<float>("epsilon")) {}
 
@@ -49,8 +46,8 @@ class AddRmsNorm final : public PluginBase<AddRmsNorm> {
     std::int64_t const elements = volume(shape);
     if (elements == 0) return;
     std::int64_t const columns = shape.d[shape.nbDims - 1];
-    Arguments const arguments = {call.inputs[0],  call.inputs[1],  call.inputs[2], call.outputs[0],
-                                 call.outputs[1], columns,         epsilon_};
+    Arguments const arguments = {call.inputs[0],  call.inputs[1], call.inputs[2], call.outputs[0],
+                                 call.outputs[1], columns,        epsilon_};
     kernel_->select(arguments).launch(call.stream, {elements / columns}, arguments);
   }
 

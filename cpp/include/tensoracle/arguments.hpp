@@ -31,8 +31,7 @@ class Argument {
 
   template <class Integer, class = std::enable_if_t<std::is_integral_v<Integer>>>
   Argument(Integer value) noexcept
-      : bits_(static_cast<std::uint64_t>(value)),
-        kind_(std::is_signed_v<Integer> ? Kind::kSIGNED : Kind::kUNSIGNED) {}
+      : bits_(static_cast<std::uint64_t>(value)), kind_(std::is_signed_v<Integer> ? Kind::kSIGNED : Kind::kUNSIGNED) {}
 
   Kind kind() const noexcept { return kind_; }
   std::uint64_t bits() const noexcept { return bits_; }  // integers are extended to 64 bits
@@ -102,10 +101,10 @@ class Signature {
  private:
   // What fits as it is: nearly every argument of nearly every launch. The rest is looked at in full.
   struct Shortcut {
-    std::uint8_t kind;     // Argument::Kind, or a number that is none
-    std::uint64_t least;   // bits - least <= span
+    std::uint8_t kind;    // Argument::Kind, or a number that is none
+    std::uint64_t least;  // bits - least <= span
     std::uint64_t span;
-    std::uint64_t zeros;   // bits that are zero in a multiple of the divisor
+    std::uint64_t zeros;  // bits that are zero in a multiple of the divisor
   };
 
   static Shortcut shortcutTo(ArgumentRecord const& record) noexcept;

@@ -48,9 +48,8 @@ std::vector<nvinfer1::IPluginCreatorInterface*> const& creators();
 
 template <class P>
 PluginClass pluginClass() noexcept {
-  return {P::kNAME, P::kVERSION, P::kNAMESPACE, &P::declaration, [](Fields const& fields) -> Plugin* {
-            return new P(fields);
-          }};
+  return {P::kNAME, P::kVERSION, P::kNAMESPACE, &P::declaration,
+          [](Fields const& fields) -> Plugin* { return new P(fields); }};
 }
 
 }  // namespace tensoracle
@@ -58,8 +57,8 @@ PluginClass pluginClass() noexcept {
 #define TENSORACLE_CONCATENATE_(one, other) one##other
 #define TENSORACLE_CONCATENATE(one, other) TENSORACLE_CONCATENATE_(one, other)
 
-// One line per plugin class, in any source file of the library. The creator is never destroyed: a runtime's registry may
-// still ask it when the process's static objects are gone.
-#define TENSORACLE_REGISTER_PLUGIN(Class)                                                          \
-  [[maybe_unused]] static auto const& TENSORACLE_CONCATENATE(kCREATOR_OF_PLUGIN_, __COUNTER__) =    \
+// One line per plugin class, in any source file of the library. The creator is never destroyed: a runtime's registry
+// may still ask it when the process's static objects are gone.
+#define TENSORACLE_REGISTER_PLUGIN(Class)                                                        \
+  [[maybe_unused]] static auto const& TENSORACLE_CONCATENATE(kCREATOR_OF_PLUGIN_, __COUNTER__) = \
       *new ::tensoracle::Creator(::tensoracle::pluginClass<Class>())

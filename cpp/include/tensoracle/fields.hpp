@@ -90,8 +90,11 @@ class TypedFieldSpec : public FieldSpec {
   using Element = typename detail::FieldType<T>::Element;
 
   TypedFieldSpec(std::string fieldName, T const& otherwise, bool mustBeGiven)
-      : FieldSpec{std::move(fieldName), detail::fieldStorage<T>(otherwise), mustBeGiven,
-                  detail::FieldType<T>::kIS_ARRAY, {}} {}
+      : FieldSpec{std::move(fieldName),
+                  detail::fieldStorage<T>(otherwise),
+                  mustBeGiven,
+                  detail::FieldType<T>::kIS_ARRAY,
+                  {}} {}
 
   // Every element is in [least, most], which NaN never is.
   TypedFieldSpec& range(Element least, Element most) {
@@ -113,9 +116,8 @@ class TypedFieldSpec : public FieldSpec {
   // An array has between `least` and `most` elements.
   TypedFieldSpec& length(std::size_t least, std::size_t most) {
     static_assert(detail::FieldType<T>::kIS_ARRAY, "only an array has a length");
-    return rule(compose("have ", least, " to ", most, " elements"), [least, most](Storage const& elements) {
-      return least <= elements.size() && elements.size() <= most;
-    });
+    return rule(compose("have ", least, " to ", most, " elements"),
+                [least, most](Storage const& elements) { return least <= elements.size() && elements.size() <= most; });
   }
 
  private:
@@ -123,9 +125,8 @@ class TypedFieldSpec : public FieldSpec {
 
   template <class Predicate>
   TypedFieldSpec& rule(std::string text, Predicate predicate) {
-    this->rules.push_back({std::move(text), [predicate](FieldValue const& elements) {
-                             return predicate(std::get<Storage>(elements));
-                           }});
+    this->rules.push_back(
+        {std::move(text), [predicate](FieldValue const& elements) { return predicate(std::get<Storage>(elements)); }});
     return *this;
   }
 };
