@@ -30,12 +30,12 @@ enum class ValueType : std::uint8_t {
 // One public argument, in the order of the spec.
 struct ArgumentRecord {
   char const* name;
-  char const* typeName;        // as declared: "*fp16", "i32"
-  std::int64_t equalTo;        // the only value accepted, if !isPassed: the kernel was compiled for it
-  std::uint32_t divisibleBy;   // bytes for pointers, the value itself for integers; 1 if nothing is assumed
+  char const* typeName;       // as declared: "*fp16", "i32"
+  std::int64_t equalTo;       // the only value accepted, if !isPassed: the kernel was compiled for it
+  std::uint32_t divisibleBy;  // bytes for pointers, the value itself for integers; 1 if nothing is assumed
   ValueType type;
-  std::uint8_t size;           // bytes of the kernel parameter in the cubin
-  bool isPassed;               // false: not a kernel parameter
+  std::uint8_t size;  // bytes of the kernel parameter in the cubin
+  bool isPassed;      // false: not a kernel parameter
 };
 
 enum class ConstantKind : std::uint8_t {
@@ -57,16 +57,16 @@ struct ConstantRecord {
 
 // One compiled form of an entry: a cubin for one SM, or PTX for GPUs that no cubin fits.
 struct CodeRecord {
-  std::uint8_t const* data;       // a cubin's ELF image; PTX text ends with a NUL that size does not count
-  std::size_t size;               // bytes
-  std::uint8_t sha256[32];        // of data[0, size)
-  std::uint32_t registers;        // per thread
-  std::uint32_t localBytes;       // local memory per thread: spills and stack frame
-  std::uint32_t staticShared;     // bytes per block
-  std::uint32_t dynamicShared;    // bytes per block, given at launch
-  std::uint32_t threads;          // per block, along x
-  std::uint16_t sm;               // 86 for compute capability 8.6
-  bool isArchitectureSpecific;    // built for the "a" form of sm: runs on exactly that sm
+  std::uint8_t const* data;     // a cubin's ELF image; PTX text ends with a NUL that size does not count
+  std::size_t size;             // bytes
+  std::uint8_t sha256[32];      // of data[0, size)
+  std::uint32_t registers;      // per thread
+  std::uint32_t localBytes;     // local memory per thread: spills and stack frame
+  std::uint32_t staticShared;   // bytes per block
+  std::uint32_t dynamicShared;  // bytes per block, given at launch
+  std::uint32_t threads;        // per block, along x
+  std::uint16_t sm;             // 86 for compute capability 8.6
+  bool isArchitectureSpecific;  // built for the "a" form of sm: runs on exactly that sm
   bool isPtx;
 };
 
