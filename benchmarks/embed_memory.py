@@ -28,7 +28,7 @@ def make_bundle(directory: Path, count: int, size: int) -> list[Path]:
     (directory / "cubins").mkdir()
     entries = []
     for i in range(count):
-        data, file = os.urandom(size), f"cubins/kernel_{i}.0.sm86.cubin"
+        data, file = os.urandom(size), f"cubins/kernel_{i}.0.0.sm86.cubin"
         (directory / file).write_bytes(data)
         cubin = Cubin(
             target="sm86",
@@ -45,6 +45,7 @@ def make_bundle(directory: Path, count: int, size: int) -> list[Path]:
         )
         entry = Entry(
             kernel=f"kernel_{i}",
+            configuration=0,
             variant=0,
             symbol="kernel",
             source_sha256="",

@@ -64,7 +64,7 @@ def _decode_dataclass(kind: type[Any], value: object, where: str) -> object:
         if key not in fields:
             near = difflib.get_close_matches(key, fields, n=1)
             hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(f'`{name}`' for name in fields)}"
-            raise DecodeError(f"unknown key; {hint}", _join(where, key))
+            raise DecodeError(f"is an unknown key; {hint}", _join(where, key))
     values = {}
     for key, field in fields.items():
         if key in table:

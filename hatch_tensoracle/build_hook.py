@@ -60,7 +60,18 @@ class TensoracleBuildHook(BuildHookInterface):  # type: ignore[type-arg]
             raise ConfigurationError(message, remedy="Build on Linux x86_64, in a container for example.")
         config = HookConfig.from_table(self.config)
         config.check_files(Path(self.root))
+        self._check_paths_are_free(config)
         return config
+
+    def _check_paths_are_free(self, config: HookConfig) -> None:
+        forced = {target: source for source, target in self.build_config.force_include.items()}
+        for library in config.libraries:
+            for name in (library.library, library.manifest):
+                if name in forced:
+                    raise ConfigurationError(
+                        f"{forced[name]} is to be put at {name} too, by `force-include`",
+                        remedy="Remove this entry: the hook puts library and manifest into the wheel itself.",
+                    )
 
     def _hand_over(self, library: LibraryConfig, output: Path, build_data: dict[str, Any]) -> None:
         for name in (library.library, library.manifest):

@@ -25,6 +25,7 @@ __all__ = [
     "Constant",
     "Cubin",
     "Entry",
+    "entry_label",
 ]
 
 SCHEMA = 1
@@ -110,11 +111,13 @@ class Cubin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One variant of one kernel."""
+    """One variant of one kernel in one configuration."""
 
     kernel: str
+    configuration: int
+    """Its place among the configurations of the kernel: tile sizes and other choices that the plugin makes."""
     variant: int
-    """Its place among the variants of the kernel: the first that accepts the arguments is launched."""
+    """Its place among the variants: the first that accepts the arguments is launched."""
     symbol: str
     """The entry function's name in every cubin."""
     source_sha256: str
@@ -128,12 +131,17 @@ class Entry:
     @property
     def label(self) -> str:
         """How messages call it."""
-        return f"{self.kernel}#{self.variant}"
+        return entry_label(self.kernel, self.configuration, self.variant)
 
     @property
     def parameters(self) -> tuple[Argument, ...]:
         """The arguments that are parameters of the cubin's entry function."""
         return tuple(argument for argument in self.arguments if argument.equal_to is None)
+
+
+def entry_label(kernel: str, configuration: int, variant: int) -> str:
+    """How messages call an entry: `matmul#1`, and `matmul/2#1` in its third configuration."""
+    return f"{kernel}/{configuration}#{variant}" if configuration else f"{kernel}#{variant}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return run(**options)
     except TensoracleError as error:
-        sys.stderr.write("\n".join(filter(None, (f"hatch-tensoracle: {error}", error.remedy, ""))))
+        print("\n".join(filter(None, (f"hatch-tensoracle: {error}", error.remedy))), file=sys.stderr)
         return _USAGE if isinstance(error, ConfigurationError) else _DEFECTS
 
 
@@ -102,7 +101,7 @@ def build(*, project: Path, output: Path) -> int:
     from hatch_tensoracle.config import HookConfig
     from hatch_tensoracle.library import make_library
 
-    config = HookConfig.from_table(_hook_table(project / "pyproject.toml"))
+    config = HookConfig.from_table(_hook_table(project))
     config.check_files(project)
     for number, library in enumerate(config.libraries):
         where = output if len(config.libraries) == 1 else output / str(number)
@@ -111,24 +110,27 @@ def build(*, project: Path, output: Path) -> int:
     return 0
 
 
-def _hook_table(pyproject: Path) -> dict[str, object]:
-    """The hook's table as hatchling merges it: that of the wheel target over the global one."""
+def _hook_table(project: Path) -> dict[str, Any]:
+    """The table that hatchling hands to the hook of a wheel."""
     try:
-        build = tomllib.loads(pyproject.read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
-    except OSError as error:
-        raise ConfigurationError(f"{pyproject} cannot be read: {error.strerror}") from error
-    except (KeyError, ValueError) as error:
-        build = {}
-        if isinstance(error, ValueError):
-            raise ConfigurationError(f"{pyproject} is not TOML: {error}") from error
-    tables = (build, build.get("targets", {}).get("wheel", {}))
-    merged = {key: value for table in tables for key, value in table.get("hooks", {}).get("tensoracle", {}).items()}
-    if not merged:
+        from hatchling.builders.wheel import WheelBuilder
+    except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f"{pyproject} has no table [tool.hatch.build.targets.wheel.hooks.tensoracle]",
-            remedy="Add one with kernels, sources and library.",
+            f"{error.name} is not installed", remedy="Install hatch-tensoracle[producer]."
+        ) from error
+
+    if not (project / "pyproject.toml").is_file():
+        raise ConfigurationError(f"{project} has no pyproject.toml", remedy="Name the directory of a project.")
+    try:
+        table: dict[str, Any] = WheelBuilder(str(project)).config.hook_config.get("tensoracle", {})
+    except (OSError, TypeError, ValueError) as error:  # of which the last is that of tomllib too
+        raise ConfigurationError(f"{project / 'pyproject.toml'}: {error}") from error
+    if not table:
+        raise ConfigurationError(
+            f"{project} configures no build hook `tensoracle`",
+            remedy="Add a table [tool.hatch.build.targets.wheel.hooks.tensoracle] to its pyproject.toml.",
         )
-    return merged
+    return table
 
 
 def _register_cmake_dir(commands: Any) -> None:

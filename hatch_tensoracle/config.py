@@ -16,7 +16,7 @@ __all__ = ["HookConfig", "LibraryConfig"]
 _HATCHLING_KEYS = ("dependencies", "require-runtime-dependencies", "require-runtime-features", "enable-by-default")
 """Keys of every hook's table that hatchling reads itself (hatchling's build configuration)."""
 _PLANNED = {"plugins": "Declare the plugin in C++ and name its file in `sources`."}
-_LIBRARY = re.compile(r"[\w.-]+(/[\w.-]+)*/lib[\w.-]*\.so", re.ASCII)
+_LIBRARY = re.compile(r"(?:(?!\.\.?/)[\w.-]+/)+lib[\w.-]+\.so", re.ASCII)
 _KERNELS = re.compile(r"(?P<file>[^:]+\.py):(?P<name>[A-Za-z_]\w*)")
 
 
@@ -38,7 +38,7 @@ class LibraryConfig:
             raise DecodeError(f"must be `FILE.py:NAME`, not {self.kernels!r}", "kernels")
         if not self.sources:
             raise DecodeError("must name at least one C++ file", "sources")
-        if not _LIBRARY.fullmatch(self.library) or ".." in self.library.split("/"):
+        if not _LIBRARY.fullmatch(self.library):
             raise DecodeError(f"must be a path in the wheel such as `pkg/libpkg.so`, not {self.library!r}", "library")
         if not self.targets:
             raise DecodeError("must name at least one GPU generation", "targets")
@@ -46,7 +46,7 @@ class LibraryConfig:
             try:
                 parse_target(target)
             except ValueError as error:
-                raise DecodeError(str(error), f"targets[{i}]") from error
+                raise DecodeError(f"is an {error}", f"targets[{i}]") from error
 
     @property
     def kernels_file(self) -> str:
@@ -77,13 +77,18 @@ class HookConfig:
         for key, instead in _PLANNED.items():
             if key in own:
                 raise ConfigurationError(_option(key, "is not supported yet"), remedy=instead)
+        known = [field.name for field in fields(LibraryConfig)]
+        if "libraries" in own and (beside := sorted(own.keys() & known)):
+            raise ConfigurationError(_option(beside[0], "must stand in each of `libraries`, not beside them"))
         try:
             libraries = decode(cls, own).libraries if "libraries" in own else (decode(LibraryConfig, own),)
         except DecodeError as error:
-            known = ", ".join(field.name for field in fields(LibraryConfig))
-            raise ConfigurationError(_option(error.where, error.problem), remedy=f"Options are {known}.") from error
+            remedy = f"Options are {', '.join(known)}."
+            raise ConfigurationError(_option(error.where, error.problem), remedy=remedy) from error
+        if not libraries:
+            raise ConfigurationError(_option("libraries", "must have at least one library"))
         paths = [library.library for library in libraries]
-        if len(set(paths)) != len(paths) or not paths:
+        if len(set(paths)) != len(paths):
             raise ConfigurationError(_option("libraries", f"must give each library its own path, not {paths}"))
         return cls(libraries=libraries)
 

@@ -16,14 +16,26 @@ from hatch_tensoracle.errors import ConfigurationError
 __all__ = ["load_kernels"]
 
 
+class _Beside:
+    """The files below a directory, without those of an environment that lies there too, such as .venv."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._inner = [entry for entry in map(Path, sys.path) if directory in entry.parents]
+
+    def __contains__(self, file: str) -> bool:
+        return self.directory in Path(file).parents and not any(inner in Path(file).parents for inner in self._inner)
+
+
 def load_kernels(file: Path, name: str) -> tuple[Any, ...]:
     """Return the list called `name` of the Python file.
 
     What the file prints goes to stderr, modules beside it can be imported, and nothing of it stays in `sys.modules`.
     Raises ConfigurationError with the line of the author's code that failed.
     """
-    with _importing_beside(file):
-        module = _load(file)
+    beside = _Beside(file.parent)
+    with _importing(beside):
+        module = _load(file, beside)
         try:
             kernels = getattr(module, name)
         except AttributeError as error:
@@ -38,7 +50,7 @@ def load_kernels(file: Path, name: str) -> tuple[Any, ...]:
     return tuple(kernels)
 
 
-def _load(file: Path) -> ModuleType:
+def _load(file: Path, beside: _Beside) -> ModuleType:
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None  # noqa: S101 - for a .py file there is one
     assert spec.loader is not None  # noqa: S101
@@ -49,33 +61,36 @@ def _load(file: Path) -> ModuleType:
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise ConfigurationError(
-            f"{_place(error, file)}: {type(error).__name__}: {error}".rstrip(": "),
+            f"{_place(error, file, beside)}: {type(error).__name__}: {error}".rstrip(": "),
             remedy="The file must run from top to bottom when it is imported, without a GPU.",
         ) from error
     return module
 
 
-def _place(error: BaseException, file: Path) -> str:
-    """`file:line` of the deepest frame in the author's directory."""
-    if isinstance(error, SyntaxError) and error.filename:
+def _place(error: BaseException, file: Path, beside: _Beside) -> str:
+    """`file:line` of the deepest frame in the author's code."""
+    if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_file():
         return f"{error.filename}:{error.lineno}"
-    frames = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(file.parent)
-    ]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in beside]
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else str(file)
 
 
 @contextlib.contextmanager
-def _importing_beside(file: Path) -> Iterator[None]:
-    before = dict(sys.modules)
-    sys.path.insert(0, str(file.parent))
+def _importing(beside: _Beside) -> Iterator[None]:
+    modules, path, bytecode = dict(sys.modules), list(sys.path), sys.dont_write_bytecode
+    sys.path.insert(0, str(beside.directory))
+    sys.dont_write_bytecode = True  # it would stay in the author's tree
     try:
         yield
     finally:
-        sys.path.remove(str(file.parent))
         for name, module in list(sys.modules.items()):
-            origin = getattr(module, "__file__", None)
-            if name not in before and origin and Path(origin).is_relative_to(file.parent):
+            if modules.get(name) is not module and _origin(module) in beside:
                 del sys.modules[name]
-        if file.stem in before:
-            sys.modules[file.stem] = before[file.stem]
+                if name in modules:
+                    sys.modules[name] = modules[name]
+        sys.path[:], sys.dont_write_bytecode = path, bytecode
+
+
+def _origin(module: ModuleType) -> str:
+    names = getattr(module, "__dict__", {})
+    return names.get("__file__") or next(iter(names.get("__path__") or ()), "")  # a namespace package has only this

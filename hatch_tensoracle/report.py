@@ -41,7 +41,8 @@ def to_text(findings: Sequence[Finding]) -> str:
             console.print(f"{defect.id}: {defect}", markup=False, highlight=False, soft_wrap=True)
             if defect.remedy:
                 console.print(f"  {defect.remedy}", markup=False, highlight=False, soft_wrap=True)
-        verdict = f"{len(finding.defects)} defects" if finding.defects else "no defects"
+        count = len(finding.defects)
+        verdict = f"{count or 'no'} defect{'' if count == 1 else 's'}"
         console.print(f"{finding.path}: {verdict}", markup=False, highlight=False, soft_wrap=True)
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 

@@ -32,7 +32,12 @@ Driver open() {
   find(library, "cuCtxGetCurrent", driver.cuCtxGetCurrent);
   find(library, "cuCtxGetDevice", driver.cuCtxGetDevice);
   find(library, "cuDeviceGetAttribute", driver.cuDeviceGetAttribute);
+  find(library, "cuCtxPushCurrent_v2", driver.cuCtxPushCurrent);
+  find(library, "cuCtxPopCurrent_v2", driver.cuCtxPopCurrent);
   find(library, "cuMemGetInfo_v2", driver.cuMemGetInfo);
+  find(library, "cuMemAlloc_v2", driver.cuMemAlloc);
+  find(library, "cuMemFree_v2", driver.cuMemFree);
+  find(library, "cuMemcpyHtoD_v2", driver.cuMemcpyHtoD);
   find(library, "cuThreadExchangeStreamCaptureMode", driver.cuThreadExchangeStreamCaptureMode);
   find(library, "cuLibraryLoadData", driver.cuLibraryLoadData);
   find(library, "cuLibraryGetKernel", driver.cuLibraryGetKernel);

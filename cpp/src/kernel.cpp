@@ -1,12 +1,15 @@
 // Launches kernels, and finds them in the bundle.
 #include "tensoracle/kernel.hpp"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <mutex>
+#include <tuple>
 #include <utility>
 
 #include "tensoracle/error.hpp"
+#include "tensoracle/tensors.hpp"
 
 namespace tensoracle {
 namespace {
@@ -28,6 +31,8 @@ char const* kindName(ConstantKind kind) noexcept {
   return "unknown";
 }
 
+Span<EntryRecord const> entries() noexcept { return {kBUNDLE.entries, kBUNDLE.entryCount}; }
+
 class LoadedKernels {
  public:
   static LoadedKernels& get() {
@@ -35,33 +40,37 @@ class LoadedKernels {
     return kKERNELS;
   }
 
-  KernelVariants const& load(std::string_view name) {
+  KernelVariants const& load(std::string_view name, std::int32_t configuration) {
     Driver const& driver = Driver::get();
     Device const device = Device::current(driver);
     std::lock_guard const lock(mutex_);
-    auto const known = loaded_.find({device.handle, name});
-    KernelVariants const& kernel = known != loaded_.end() ? known->second : add(driver, device, name);
+    auto const known = loaded_.find({device.handle, name, configuration});
+    KernelVariants const& kernel = known != loaded_.end() ? known->second : add(driver, device, name, configuration);
     for (Kernel const& variant : kernel.variants()) variant.prepare();
     return kernel;
   }
 
  private:
-  KernelVariants const& add(Driver const& driver, Device const& device, std::string_view name) {
-    std::vector<Kernel> variants;
-    std::string shipped;
-    char const* key = nullptr;
-    for (EntryRecord const* entry = kBUNDLE.entries; entry != kBUNDLE.entries + kBUNDLE.entryCount; ++entry) {
-      if (entry->variant == 0) shipped += compose(shipped.empty() ? "" : ", ", entry->kernel);
-      if (entry->kernel != name) continue;
-      key = entry->kernel;
-      variants.emplace_back(driver, device, *entry);
+  KernelVariants const& add(Driver const& driver, Device const& device, std::string_view name,
+                            std::int32_t configuration) {
+    std::int32_t const count = configurationCount(name);
+    if (configuration < 0 || configuration >= count) {
+      fail("kernel ", name, ": configuration ", configuration, " is asked for; it has ", count);
     }
-    if (key == nullptr) fail("the bundle has no kernel ", name, "; it has ", shipped.empty() ? "none" : shipped);
-    return loaded_.emplace(std::pair(device.handle, key), KernelVariants(std::move(variants))).first->second;
+    std::vector<Kernel> variants;
+    char const* key = nullptr;
+    for (EntryRecord const& entry : entries()) {
+      if (entry.kernel != name || entry.configuration != static_cast<std::uint32_t>(configuration)) continue;
+      key = entry.kernel;
+      variants.emplace_back(driver, device, entry);
+    }
+    return loaded_.emplace(std::tuple(device.handle, key, configuration), KernelVariants(std::move(variants)))
+        .first->second;
   }
 
   std::mutex mutex_;
-  std::map<std::pair<CUdevice, std::string_view>, KernelVariants> loaded_;  // a map: references stay valid
+  // A map: references stay valid.
+  std::map<std::tuple<CUdevice, std::string_view, std::int32_t>, KernelVariants> loaded_;
 };
 
 }  // namespace
@@ -151,14 +160,16 @@ void Kernel::failArgument(std::size_t index, Argument const& argument, Fit fit) 
 }
 
 ConstantRecord const& Kernel::findConstant(std::string_view name, ConstantKind kind) const {
+  Span<ConstantRecord const> const constants(entry_->constants, entry_->constantCount);
+  auto const found =
+      std::find_if(constants.begin(), constants.end(), [=](auto const& one) { return one.name == name; });
+  if (found != constants.end() && found->kind == kind) return *found;
+  if (found != constants.end()) {
+    fail(describe(), ": constant ", name, " is of type ", kindName(found->kind), ", not ", kindName(kind));
+  }
   std::string names;
-  for (ConstantRecord const* constant = entry_->constants; constant != entry_->constants + entry_->constantCount;
-       ++constant) {
-    if (constant->name == name) {
-      if (constant->kind == kind) return *constant;
-      fail(describe(), ": constant ", name, " is of type ", kindName(constant->kind), ", not ", kindName(kind));
-    }
-    names += compose(names.empty() ? "" : ", ", constant->name, " (", kindName(constant->kind), ")");
+  for (ConstantRecord const& constant : constants) {
+    names += compose(names.empty() ? "" : ", ", constant.name, " (", kindName(constant.kind), ")");
   }
   fail(describe(), ": has no constant ", name, "; it has ", names.empty() ? "none" : names);
 }
@@ -177,6 +188,20 @@ void KernelVariants::failSelection(Arguments const& arguments) const {
   fail("kernel ", variants_.front().name(), ": no variant accepts the arguments", reasons);
 }
 
-KernelVariants const& loadKernel(std::string_view name) { return LoadedKernels::get().load(name); }
+KernelVariants const& loadKernel(std::string_view name, std::int32_t configuration) {
+  return LoadedKernels::get().load(name, configuration);
+}
+
+std::int32_t configurationCount(std::string_view name) {
+  std::int32_t count = 0;
+  std::string shipped;
+  for (EntryRecord const& entry : entries()) {
+    if (entry.variant != 0) continue;
+    count += entry.kernel == name ? 1 : 0;
+    if (entry.configuration == 0) shipped += compose(shipped.empty() ? "" : ", ", entry.kernel);
+  }
+  if (count == 0) fail("the bundle has no kernel ", name, "; it has ", shipped.empty() ? "none" : shipped);
+  return count;
+}
 
 }  // namespace tensoracle

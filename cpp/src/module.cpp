@@ -125,8 +125,13 @@ void verifyResources(Driver const& driver, Device const& device, EntryRecord con
 
 }  // namespace
 
+std::string describe(EntryRecord const& entry) {
+  std::string const configuration = entry.configuration == 0 ? "" : compose("/", entry.configuration);
+  return compose("kernel ", entry.kernel, configuration, "#", entry.variant);
+}
+
 std::string describe(EntryRecord const& entry, CodeRecord const& code) {
-  return compose("kernel ", entry.kernel, ", variant ", entry.variant, ", ", describe(code));
+  return compose(describe(entry), ", ", describe(code));
 }
 
 Device Device::current(Driver const& driver) {
@@ -162,8 +167,8 @@ CodeRecord const& chooseCode(EntryRecord const& entry, int major, int minor) {
     shipped += (shipped.empty() ? "" : ", ") + describe(*code);
   }
   if (best == nullptr) {
-    fail("kernel ", entry.kernel, ", variant ", entry.variant, ": no code runs on this device of sm_", sm,
-         "; the library has ", shipped.empty() ? "none" : shipped, ": add sm", sm, " to its build's targets");
+    fail(describe(entry), ": no code runs on this device of sm_", sm, "; the library has ",
+         shipped.empty() ? "none" : shipped, ": add sm", sm, " to its build's targets");
   }
   return *best;
 }

@@ -2,12 +2,17 @@
 #include "tensoracle/plugin_base.hpp"
 
 #include <algorithm>
+#include <memory>
+#include <numeric>
 
 #include "tensoracle/bundle_entry.hpp"
 #include "tensoracle/log.hpp"
 
 namespace tensoracle {
 namespace {
+
+// TensorRT's 0 is "no tactic was set", its own tactics are positive: 1 is "auto", the configurations follow.
+constexpr std::int32_t kAUTO = 1;
 
 constexpr std::int32_t kSUCCESS = 0;
 constexpr std::int32_t kFAILURE = -1;
@@ -157,6 +162,27 @@ char const* Plugin::getTimingCacheID() noexcept {
   });
 }
 
+std::int32_t Plugin::getNbTactics() noexcept {
+  return declaration_->configurations > 0 ? kAUTO + declaration_->configurations : 0;
+}
+
+std::int32_t Plugin::getValidTactics(std::int32_t* tactics, std::int32_t nbTactics) noexcept {
+  return guarded("getValidTactics", kFAILURE, [&] {
+    if (nbTactics != getNbTactics()) fail("is asked for ", nbTactics, " tactics; it has ", getNbTactics());
+    std::iota(tactics, tactics + nbTactics, kAUTO);
+    return kSUCCESS;
+  });
+}
+
+std::int32_t Plugin::setTactic(std::int32_t tactic) noexcept {
+  return guarded("setTactic", kFAILURE, [&] {
+    if (tactic < 0 || tactic > getNbTactics()) fail("is given tactic ", tactic, "; it has ", getNbTactics());
+    tactic_ = tactic;
+    if (!inputs_.empty()) prepareAgain();
+    return kSUCCESS;
+  });
+}
+
 std::int32_t Plugin::onShapeChange(PluginTensorDesc const* inputs, std::int32_t nbInputs,
                                    PluginTensorDesc const* outputs, std::int32_t nbOutputs) noexcept {
   return guarded("onShapeChange", kFAILURE, [&] {
@@ -164,9 +190,16 @@ std::int32_t Plugin::onShapeChange(PluginTensorDesc const* inputs, std::int32_t 
     std::vector<Dims> shapes;
     for (PluginTensorDesc const& input : span(inputs, nbInputs)) shapes.push_back(input.dims);
     checkShapes(shapes);
-    prepare(span(inputs, nbInputs), span(outputs, nbOutputs));
+    inputs_.assign(inputs, inputs + nbInputs);
+    outputs_.assign(outputs, outputs + nbOutputs);
+    prepareAgain();
     return kSUCCESS;
   });
+}
+
+void Plugin::prepareAgain() {
+  configuration_ = tactic_ > kAUTO ? tactic_ - kAUTO - 1 : autoConfiguration(inputs_);
+  prepare(inputs_, outputs_);
 }
 
 std::int32_t Plugin::enqueue(PluginTensorDesc const* inputDescs, PluginTensorDesc const* outputDescs,
@@ -186,7 +219,13 @@ std::int32_t Plugin::enqueue(PluginTensorDesc const* inputDescs, PluginTensorDes
 }
 
 nvinfer1::IPluginV3* Plugin::attachToContext(nvinfer1::IPluginResourceContext*) noexcept {
-  return guarded<nvinfer1::IPluginV3*>("attachToContext", nullptr, [&] { return copy(); });
+  return guarded<nvinfer1::IPluginV3*>("attachToContext", nullptr, [&] {
+    std::unique_ptr<Plugin> attached(copy());
+    attached->inputs_.clear();  // shapes of another context
+    attached->outputs_.clear();
+    attached->attach();
+    return attached.release();
+  });
 }
 
 nvinfer1::PluginFieldCollection const* Plugin::getFieldsToSerialize() noexcept {

@@ -2,11 +2,12 @@
 
 from tensoracle_producer.errors import CaptureError, CompileError, Failure, ProducerError, ToolchainError
 from tensoracle_producer.produce import compile_bundle
-from tensoracle_producer.spec import KernelSpec, Pointer, Scalar
+from tensoracle_producer.spec import Config, KernelSpec, Pointer, Scalar
 
 __all__ = [
     "CaptureError",
     "CompileError",
+    "Config",
     "Failure",
     "KernelSpec",
     "Pointer",

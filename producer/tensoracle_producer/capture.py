@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import dataclasses
 import enum
+import inspect
 import symtable
 import sys
+import sysconfig
 import types
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -28,12 +30,16 @@ from tensoracle_producer.record import (
 
 __all__ = ["capture"]
 
+_DEFAULT = "__default_"
+"""Begins the names that stand for default values in the normalised source."""
+
 
 def capture(function: Any, constants: Mapping[str, Any]) -> KernelRecord:
     """Make the record of a `triton.jit` function and of the constants it is compiled with. Raises CaptureError."""
     capturing = _Capture()
+    where = f"{_file(function)}: constant `{{}}` of `{function.fn.__qualname__}`"
     capturing.function(function)
-    values = tuple((name, capturing.value(value, f"constant `{name}`")) for name, value in constants.items())
+    values = tuple((name, capturing.value(value, where.format(name))) for name, value in constants.items())
     return KernelRecord(functions=tuple(capturing.functions.items()), constants=values)
 
 
@@ -50,7 +56,7 @@ class _Capture:
         if key in self._keys.values():  # made by a factory: alike in name, other in what it captures
             key += f"#{len(self._keys)}"
         self._keys[id(jit)] = key
-        source, lines = _normalised(jit)
+        source, lines, defaults = _normalised(jit)
         self.functions[key] = placeholder = Function(
             module=jit.fn.__module__,
             qualname=jit.fn.__qualname__,
@@ -58,20 +64,22 @@ class _Capture:
             is_constexpr=not hasattr(jit, "params"),
             noinline=bool(getattr(jit, "noinline", False)),
             names=(),
-            file=Path(jit.fn.__code__.co_filename).name,
+            file=_file(jit),
             lines=lines,
         )
         # Its place is taken before its helpers are added: a function may call itself, and the kernel stays first.
-        names = tuple(self._names(jit, source, f"{placeholder.file}: `{jit.fn.__qualname__}`"))
+        scope = jit.get_capture_scope() | defaults
+        names = tuple(self._names(scope, source, f"{placeholder.file}: `{jit.fn.__qualname__}`"))
         self.functions[key] = dataclasses.replace(placeholder, names=names)
         return Reference(key)
 
-    def _names(self, jit: Any, source: str, where: str) -> Iterator[tuple[str, Value]]:
-        scope = jit.get_capture_scope()
+    def _names(self, scope: Mapping[str, Any], source: str, where: str) -> Iterator[tuple[str, Value]]:
         uses = _attribute_uses(ast.parse(source))
-        for name in sorted(_free_names(source)):
-            if name in scope:
-                yield name, self.value(scope[name], f"{where} uses `{name}`, which", uses.get(name, frozenset()))
+        for name in sorted(_free_names(source) & scope.keys()):
+            what = (
+                f"has a default for `{name.removeprefix(_DEFAULT)}`" if name.startswith(_DEFAULT) else f"uses `{name}`"
+            )
+            yield name, self.value(scope[name], f"{where} {what}, which", uses.get(name, frozenset()))
 
     def value(self, value: Any, where: str, uses: frozenset[tuple[str, ...]] = frozenset()) -> Value:
         """Encode what a name stands for; `uses` holds the chains of attributes read from it, () for the bare name."""
@@ -79,7 +87,8 @@ class _Capture:
         from triton.runtime.jit import JITCallable
 
         if isinstance(value, enum.Enum) and isinstance(value.value, int | float | str):
-            value = value.value
+            inner = self.value(value.value, where)
+            return Constexpr(inner) if uses else inner  # a constexpr has the attribute `value` too
         if value is None or type(value) in {bool, int, float, str, bytes}:
             return Literal(value)
         if type(value) in {tuple, list}:
@@ -112,8 +121,12 @@ class _Capture:
         )
 
 
-def _normalised(jit: Any) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """The source that is compiled, and where its lines come from."""
+def _file(jit: Any) -> str:
+    return Path(jit.fn.__code__.co_filename).name
+
+
+def _normalised(jit: Any) -> tuple[str, tuple[tuple[int, int], ...], dict[str, Any]]:
+    """The source that is compiled, where its lines come from, and the default values that it refers to."""
     tree = jit.parse()
     definition = tree.body[0]
     definition.decorator_list, definition.returns = [], None
@@ -123,13 +136,28 @@ def _normalised(jit: Any) -> tuple[str, tuple[tuple[int, int], ...]]:
     for arg in (*definition.args.posonlyargs, *definition.args.args, *definition.args.kwonlyargs):
         # Triton takes annotations as strings too, and none of the author's names is looked up then.
         arg.annotation = ast.Constant(annotations[arg.arg]) if annotations.get(arg.arg) else None
+    defaults = _named_defaults(definition.args, jit.signature)
     source = ast.unparse(definition)
     before = _first_line(jit) - 1
     lines: dict[int, int] = {}
     for new, old in zip(ast.walk(ast.parse(source)), ast.walk(tree), strict=True):
         if isinstance(new, ast.stmt) and hasattr(old, "lineno"):
             lines.setdefault(new.lineno, old.lineno + before)
-    return source, tuple(sorted(lines.items()))
+    return source, tuple(sorted(lines.items())), defaults
+
+
+def _named_defaults(arguments: ast.arguments, signature: inspect.Signature) -> dict[str, Any]:
+    """Put names in the place of defaults that are expressions: evaluated again, they might give something else."""
+    positional = [*arguments.posonlyargs, *arguments.args]
+    positional = positional[len(positional) - len(arguments.defaults) :]
+    named = {}
+    for parameters, defaults in ((positional, arguments.defaults), (arguments.kwonlyargs, arguments.kw_defaults)):
+        for i, (parameter, default) in enumerate(zip(parameters, defaults, strict=True)):
+            if default is not None and not isinstance(default, ast.Constant):
+                name = _DEFAULT + parameter.arg
+                defaults[i] = ast.Name(name, ast.Load())
+                named[name] = signature.parameters[parameter.arg].default
+    return named
 
 
 def _first_line(jit: Any) -> int:
@@ -171,13 +199,22 @@ def _attribute_uses(tree: ast.AST) -> dict[str, frozenset[tuple[str, ...]]]:
 
 def _importable(value: Any) -> Import | None:
     """A reference to what every worker has: Triton and the standard library."""
-    module = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
-    if not isinstance(module, str) or module.partition(".")[0] not in sys.stdlib_module_names | {"triton"}:
+    is_module = isinstance(value, types.ModuleType)
+    module = value.__name__ if is_module else getattr(value, "__module__", None)
+    if not isinstance(module, str) or (home := sys.modules.get(module)) is None or not _is_everywhere(home):
         return None
-    if isinstance(value, types.ModuleType):
-        return None if module == "__main__" else Import(module)
+    if is_module:
+        return Import(module) if value is home else None
     name = getattr(value, "__name__", None)
-    return Import(module, name) if name and getattr(sys.modules.get(module), name, None) is value else None
+    return Import(module, name) if name and getattr(home, name, None) is value else None
+
+
+def _is_everywhere(module: types.ModuleType) -> bool:
+    top = module.__name__.partition(".")[0]
+    if top not in sys.stdlib_module_names:
+        return top == "triton"
+    file = getattr(module, "__file__", None)  # the author may have one of the same name
+    return file is None or Path(file).is_relative_to(sysconfig.get_path("stdlib"))
 
 
 def _described(value: object) -> str:

@@ -134,5 +134,6 @@ def _cause(error: BaseException, record: KernelRecord) -> str:
         return place + str(deepest.error_message or deepest)
     if type(deepest).__name__ == "PTXASError":
         lines = [line for line in str(deepest).splitlines() if line.startswith("ptxas") and "info" not in line]
-        return place + ("; ".join(lines) or str(deepest).partition("\n")[0])
+        shown = (re.sub(r"^ptxas \S+\.ptx, ", "ptxas ", line) for line in lines)  # the file has gone by now
+        return place + ("; ".join(shown) or str(deepest).partition("\n")[0])
     return f"{place}{type(deepest).__name__}: {deepest}".rstrip(": ")

@@ -39,7 +39,9 @@ class CompileError(ProducerError):
 
     failures: tuple[Failure, ...]
 
-    def __init__(self, failures: tuple[Failure, ...], *, remedy: str = "") -> None:
+    def __init__(
+        self, failures: tuple[Failure, ...], *, remedy: str = "Change the kernel or its spec, or leave the target out."
+    ) -> None:
         super().__init__("\n".join(map(str, failures)), remedy=remedy)
         self.args = (failures,)  # what unpickling calls the class with
         self.failures = failures

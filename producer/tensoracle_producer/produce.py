@@ -10,7 +10,7 @@ from pathlib import Path
 from hatch_tensoracle.bundle import Bundle, Cubin, Entry
 from hatch_tensoracle.cubin_checks import check_cubin
 from hatch_tensoracle.elf import ElfError, read_cubin
-from hatch_tensoracle.targets import DEFAULT_TARGETS, parse_target
+from hatch_tensoracle.targets import DEFAULT_TARGETS, Target, parse_target
 from tensoracle_producer.compiler import Compiled
 from tensoracle_producer.errors import CompileError, Failure
 from tensoracle_producer.render import render_bundle
@@ -42,10 +42,7 @@ def compile_bundle(
     which cannot be recorded, ToolchainError without Triton or ptxas, TypeError or ValueError for specs or targets that
     do not fit, FileExistsError for a directory of something else.
     """
-    if not targets:
-        message = "targets must name at least one GPU generation, such as sm86"
-        raise ValueError(message)
-    chosen = [parse_target(name) for name in dict.fromkeys(targets)]
+    chosen = _targets(targets)
     variants = make_variants(specs)
     toolchain = find_toolchain(Path(ptxas) if ptxas is not None else None)
     tasks = [Task(variant, target, variant.job(target, toolchain.ptxas)) for variant in variants for target in chosen]
@@ -63,12 +60,27 @@ def compile_bundle(
     return bundle
 
 
+def _targets(names: Iterable[str]) -> list[Target]:
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        message = f"targets must be a list of names such as ['sm86'], not {names!r}"
+        raise TypeError(message)
+    names = list(dict.fromkeys(names))
+    for i, name in enumerate(names):
+        if not isinstance(name, str):
+            message = f"targets[{i}] must be a name such as 'sm86', not {name!r}"
+            raise TypeError(message)
+    if not names:
+        message = "targets must name at least one GPU generation, such as sm86"
+        raise ValueError(message)
+    return [parse_target(name) for name in names]
+
+
 def _cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
 def _file(task: Task) -> str:
-    return f"cubins/{task.variant.spec.name}.{task.variant.number}.{task.target.name}.cubin"
+    return f"cubins/{task.variant.file_stem}.{task.target.name}.cubin"
 
 
 def _entries(tasks: Sequence[Task], compiled: Sequence[Compiled]) -> tuple[Entry, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import linecache
 import types
@@ -45,13 +46,16 @@ def _build(key: str, table: Mapping[str, Function], built: dict[str, Any]) -> No
         for reference in _references(value):
             _build(reference, table, built)
     scope = {"__name__": function.module, **{name: _decoded(value, built) for name, value in function.names}}
+    (definition,) = ast.parse(function.source).body
+    assert isinstance(definition, ast.FunctionDef)  # noqa: S101 - the source is one def
     file = f"{function.module}.{function.qualname}"
     # Triton asks `inspect` for the source, which looks here for what is no file.
     linecache.cache[file] = (len(function.source), None, function.source.splitlines(keepends=True), file)
     exec(compile(function.source, file, "exec"), scope)  # noqa: S102 - the author's own kernel
-    python_function = scope[function.qualname.rpartition(".")[2]]
-    assert isinstance(python_function, types.FunctionType)  # noqa: S101 - the source is one def
-    python_function.__qualname__ = function.qualname
+    python_function = scope[definition.name]
+    assert isinstance(python_function, types.FunctionType)  # noqa: S101 - what a def makes
+    # Triton tells functions apart by this name: two closures of one factory would share the code of the first.
+    python_function.__qualname__ = key.partition(":")[2]
     built[key] = _decorated(python_function, function)
 
 

@@ -123,7 +123,7 @@ def _entry(i: int, entry: Entry) -> str:
         f"kCODES_{i}",
     )
     counts = (len(entry.arguments), len(entry.constants), len(entry.cubins))
-    row = (_string(entry.kernel), _string(entry.symbol), entry.variant, *counts, *tables)
+    row = (_string(entry.kernel), _string(entry.symbol), entry.configuration, entry.variant, *counts, *tables)
     return f"    {{{', '.join(map(str, row))}}},"
 
 

@@ -11,7 +11,7 @@ from hatch_tensoracle.targets import Target
 from tensoracle_producer.compiler import Compiled, Job, KernelError, compile_job
 from tensoracle_producer.errors import CompileError, Failure
 from tensoracle_producer.variant import Variant
-from tensoracle_producer.workers import WorkerDiedError
+from tensoracle_producer.workers import PrintedError, WorkerDiedError
 
 __all__ = ["Task", "compile_all"]
 
@@ -72,5 +72,5 @@ def _result(future: Future[Compiled]) -> Compiled | str:
     """The compiled kernel, or why there is none."""
     try:
         return future.result()
-    except (KernelError, WorkerDiedError) as error:
+    except (KernelError, PrintedError, WorkerDiedError) as error:
         return "\n".join([str(error), *getattr(error, "__notes__", ())])

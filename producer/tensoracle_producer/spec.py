@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import Any
 
 from hatch_tensoracle.bundle import ELEMENT_SIZES, SCALAR_SIZES
 
-__all__ = ["KernelSpec", "Pointer", "Scalar"]
+__all__ = ["Config", "KernelSpec", "Pointer", "Scalar"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DIVISORS = tuple(2**n for n in range(8))
@@ -69,6 +70,38 @@ class Scalar:
                 raise ValueError(message)
 
 
+@dataclass(frozen=True, slots=True, init=False)
+class Config:
+    """One configuration of a kernel: tile sizes and other constants, and options that replace those of the spec.
+
+    `Config(BM=128, BN=64, num_warps=8)`. Where an option is None, the spec's own holds.
+    """
+
+    constants: Mapping[str, Any]
+    num_warps: int | None
+    num_stages: int | None
+    maxnreg: int | None
+
+    def __init__(
+        self,
+        *,
+        num_warps: int | None = None,
+        num_stages: int | None = None,
+        maxnreg: int | None = None,
+        **constants: Any,
+    ) -> None:
+        object.__setattr__(self, "constants", constants)
+        object.__setattr__(self, "num_warps", num_warps)
+        object.__setattr__(self, "num_stages", num_stages)
+        object.__setattr__(self, "maxnreg", maxnreg)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options that are given."""
+        options = {"num_warps": self.num_warps, "num_stages": self.num_stages, "maxnreg": self.maxnreg}
+        return {name: value for name, value in options.items() if value is not None}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSpec:
     """One variant of a kernel: a `triton.jit` function and everything that is fixed when it is compiled.
@@ -76,8 +109,10 @@ class KernelSpec:
     `arguments` describes, in order, the parameters of the function that are passed at launch; `constants` gives the
     others by name: numbers, None, bool, str, Triton dtypes, `triton.jit` functions. A `tl.constexpr` parameter with a
     default may be left out. Specs of one `name` are variants of one kernel and are tried in order at launch, so the one
-    that assumes nothing comes last. The options are Triton's; those that change results have fixed defaults here,
-    whatever Triton's are: `enable_fp_fusion` contracts a*b+c, `default_dot_input_precision` is for fp32 `tl.dot`.
+    that assumes nothing comes last. With `configs` the kernel is compiled once for each Config, and a plugin chooses
+    among them, by shape or as TensorRT's tactics. The options are Triton's; those that change results have fixed
+    defaults here, whatever Triton's are: `enable_fp_fusion` contracts a*b+c, `default_dot_input_precision` is for
+    fp32 `tl.dot`.
     Raises TypeError or ValueError naming kernel and field.
     """
 
@@ -90,13 +125,18 @@ class KernelSpec:
     maxnreg: int | None = None
     enable_fp_fusion: bool = True
     default_dot_input_precision: str = "tf32"
+    configs: Sequence[Config] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+        _check_type("KernelSpec.name", self.name, str)
+        if not _NAME.fullmatch(self.name):
             message = f"KernelSpec.name must be a C identifier such as 'add_fp16', not {self.name!r}"
             raise ValueError(message)
         where = f"KernelSpec `{self.name}`: "
         _check_function(where + "function", self.function)
+        _check_type(where + "arguments", self.arguments, Iterable)
+        _check_type(where + "constants", self.constants, Mapping)
+        object.__setattr__(self, "arguments", tuple(self.arguments))
         for i, argument in enumerate(self.arguments):
             if not isinstance(argument, Pointer | Scalar):
                 message = f"{where}arguments[{i}] must be a Pointer or a Scalar, not {argument!r}"
@@ -107,8 +147,20 @@ class KernelSpec:
             _check_integer(where + "maxnreg", self.maxnreg, 1, _MAX_REGISTERS)
         _check_choice(where + "enable_fp_fusion", self.enable_fp_fusion, (False, True))
         _check_choice(where + "default_dot_input_precision", self.default_dot_input_precision, _PRECISIONS)
-        object.__setattr__(self, "arguments", tuple(self.arguments))
-        object.__setattr__(self, "constants", self._completed_constants(where))
+        object.__setattr__(self, "configs", tuple(self.configs))
+        for i, config in enumerate(self.configs):
+            _check_type(f"{where}configs[{i}]", config, Config)
+        if self.configs:
+            self.configurations()  # each is checked as it is made
+        else:
+            object.__setattr__(self, "constants", self._completed_constants(where))
+
+    def configurations(self) -> tuple[KernelSpec, ...]:
+        """The spec of every configuration; the spec itself if it has no `configs`."""
+        return tuple(
+            dataclasses.replace(self, configs=(), constants={**self.constants, **config.constants}, **config.options)
+            for config in self.configs
+        ) or (self,)
 
     @property
     def options(self) -> dict[str, bool | int | str | None]:
@@ -157,6 +209,15 @@ def _check_function(where: str, function: Any) -> None:
         raise TypeError(message)
     if not isinstance(function, JITFunction) or function.is_gluon():
         message = f"{where} must be a triton.jit function, not {function!r}"
+        raise TypeError(message)
+    if function.debug:
+        message = f"{where} is declared with debug=True, but device assertions are not compiled in: leave it out"
+        raise ValueError(message)
+
+
+def _check_type(where: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        message = f"{where} must be {kind.__name__}, not {value!r}"
         raise TypeError(message)
 
 

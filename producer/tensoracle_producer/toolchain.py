@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
 from hatch_tensoracle._process import run, tool_of
+from hatch_tensoracle.errors import BuildError
 from tensoracle_producer.errors import ToolchainError
 
 __all__ = ["Toolchain", "find_toolchain"]
@@ -40,13 +42,22 @@ def find_toolchain(ptxas: Path | None = None) -> Toolchain:
     """Find Triton and ptxas: the one given, else that of nvidia-cuda-nvcc-cu12. Raises ToolchainError."""
     try:
         triton = importlib.metadata.version("triton")
-        path = ptxas or tool_of("nvidia-cuda-nvcc-cu12", "ptxas")
+        path = ptxas.absolute() if ptxas else tool_of("nvidia-cuda-nvcc-cu12", "ptxas")  # workers run elsewhere
     except (importlib.metadata.PackageNotFoundError, FileNotFoundError) as error:
         message = f"{error} is not installed"
         raise ToolchainError(message, remedy="Install hatch-tensoracle[producer].") from error
-    output = run([path, "--version"], what="ptxas").stdout
-    version = re.search(r"\bV(\d+\.\d+\.\d+)", output)
-    if version is None or int(version[1].partition(".")[0]) not in _MINIMUM_DRIVERS:
-        message = f"{path} says version {output.strip()!r}; known are those of CUDA {list(_MINIMUM_DRIVERS)}"
+    return Toolchain(triton=triton, ptxas=path, ptxas_version=_version(path))
+
+
+def _version(ptxas: Path) -> str:
+    try:
+        output = run([ptxas, "--version"], what="ptxas").stdout
+    except BuildError as error:
+        raise ToolchainError(error.cause, remedy="Name another ptxas.") from error
+    version = re.search(r"^Cuda compilation tools,.* V(\d+\.\d+\.\d+)$", output, re.MULTILINE)
+    is_ptxas = "Ptx optimizing assembler" in output  # before it stands the name that it was started by
+    if not is_ptxas or version is None or int(version[1].partition(".")[0]) not in _MINIMUM_DRIVERS:
+        known = ", ".join(map(str, _MINIMUM_DRIVERS))
+        message = f"{ptxas} is no ptxas of CUDA {known}: it says {textwrap.shorten(output, 200)!r}"
         raise ToolchainError(message, remedy="Name another ptxas.")
-    return Toolchain(triton=triton, ptxas=path, ptxas_version=version[1])
+    return version[1]

@@ -1,14 +1,14 @@
-"""A spec with its place among the specs of one name: what becomes an entry of the bundle."""
+"""A spec with its place among the configurations and variants of its name: what becomes an entry of the bundle."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hatch_tensoracle.bundle import Argument, Constant, Cubin, Entry
+from hatch_tensoracle.bundle import Argument, Constant, Cubin, Entry, entry_label
 from hatch_tensoracle.targets import Target
 from tensoracle_producer.capture import capture
 from tensoracle_producer.compiler import Job
@@ -20,17 +20,24 @@ __all__ = ["Variant", "make_variants"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """One kernel under one set of assumptions."""
+    """One kernel in one configuration under one set of assumptions."""
 
     spec: KernelSpec
+    configuration: int
     number: int
     arguments: tuple[Argument, ...]
+    constants: tuple[Constant, ...]
     record: KernelRecord
 
     @property
     def label(self) -> str:
         """How messages call it."""
-        return f"{self.spec.name}#{self.number}"
+        return entry_label(self.spec.name, self.configuration, self.number)
+
+    @property
+    def file_stem(self) -> str:
+        """How its files begin."""
+        return f"{self.spec.name}.{self.configuration}.{self.number}"
 
     def job(self, target: Target, ptxas: Path) -> Job:
         """What a worker compiles for the target."""
@@ -51,14 +58,14 @@ class Variant:
 
     def entry(self, symbol: str, cubins: tuple[Cubin, ...]) -> Entry:
         """The manifest's record of what was compiled."""
-        values = dict(self.record.constants)
         return Entry(
             kernel=self.spec.name,
+            configuration=self.configuration,
             variant=self.number,
             symbol=symbol,
             source_sha256=self.record.digest(self.arguments, self.spec.options),
             arguments=self.arguments,
-            constants=tuple(_constant(name, values[name]) for name in self.spec.constants),
+            constants=self.constants,
             options=self.spec.options,
             cubins=cubins,
         )
@@ -69,6 +76,9 @@ def make_variants(specs: Iterable[KernelSpec]) -> list[Variant]:
 
     Raises TypeError or ValueError for specs that do not fit together, CaptureError as `capture` does.
     """
+    if not isinstance(specs, Iterable):
+        message = f"specs must be a list of KernelSpec records, not {specs!r}"
+        raise TypeError(message)
     groups: dict[str, list[KernelSpec]] = {}
     for i, spec in enumerate(specs):
         if not isinstance(spec, KernelSpec):
@@ -78,14 +88,28 @@ def make_variants(specs: Iterable[KernelSpec]) -> list[Variant]:
     if not groups:
         message = "specs must hold at least one KernelSpec"
         raise ValueError(message)
-    variants = [_variant(spec, number) for group in groups.values() for number, spec in enumerate(group)]
+    variants = [variant for name, group in groups.items() for variant in _group(name, group)]
     for before, after in itertools.pairwise(variants):
         if after.number > 0:
             _check_neighbours(before, after)
     return variants
 
 
-def _variant(spec: KernelSpec, number: int) -> Variant:
+def _group(name: str, specs: list[KernelSpec]) -> Iterator[Variant]:
+    """All variants of the first configuration, of the next, and so on."""
+    columns = [spec.configurations() for spec in specs]
+    if len({len(column) for column in columns}) > 1:
+        message = (
+            f"kernel `{name}` has variants of {', '.join(str(len(column)) for column in columns)} configs: variants of"
+            " one kernel have the same"
+        )
+        raise ValueError(message)
+    for configuration, row in enumerate(zip(*columns, strict=True)):
+        for number, spec in enumerate(row):
+            yield _variant(spec, configuration, number)
+
+
+def _variant(spec: KernelSpec, configuration: int, number: int) -> Variant:
     arguments = tuple(
         Argument(
             name=name,
@@ -97,7 +121,12 @@ def _variant(spec: KernelSpec, number: int) -> Variant:
     )
     folded = {argument.name: argument.equal_to for argument in arguments if argument.equal_to is not None}
     record = capture(spec.function, {**spec.constants, **folded})
-    return Variant(spec=spec, number=number, arguments=arguments, record=record)
+    values = dict(record.constants)
+    label = entry_label(spec.name, configuration, number)
+    constants = tuple(_constant(label, name, values[name]) for name in spec.constants)
+    return Variant(
+        spec=spec, configuration=configuration, number=number, arguments=arguments, constants=constants, record=record
+    )
 
 
 def _check_neighbours(before: Variant, after: Variant) -> None:
@@ -114,11 +143,11 @@ def _check_neighbours(before: Variant, after: Variant) -> None:
         raise ValueError(message)
 
 
-def _constant(name: str, value: Value) -> Constant:
+def _constant(label: str, name: str, value: Value) -> Constant:
     """The constant as C++ can read it."""
     match value:
         case Constexpr(inner):
-            return _constant(name, inner)
+            return _constant(label, name, inner)
         case Literal(bool() as literal):
             return Constant(name=name, kind="bool", value=literal)
         case Literal(int() as literal) if -(2**63) <= literal < 2**63:
@@ -135,5 +164,8 @@ def _constant(name: str, value: Value) -> Constant:
             return Constant(name=name, kind="function", value=f"{module}:{function}")
         case Literal(str() as literal) if "\0" not in literal:
             return Constant(name=name, kind="text", value=literal)
-    message = f"constant `{name}` must be a number of up to 64 bits, None, bool, str, dtype or triton.jit function"
+    message = (
+        f"kernel `{label}`: constant `{name}` must be a number of up to 64 bits, None, bool, str, dtype or triton.jit"
+        " function"
+    )
     raise ValueError(message)

@@ -6,8 +6,10 @@ here each worker has one task at a time, so the guilty one is known, and a new w
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -16,14 +18,15 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
+from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["WorkerDiedError", "WorkerPool"]
+__all__ = ["PrintedError", "WorkerDiedError", "WorkerPool", "serve"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_KEPT = ("PATH", "LD_LIBRARY_PATH", "HOME", "TMPDIR", "SYSTEMROOT")
+_KEPT = ("PATH", "LD_LIBRARY_PATH", "HOME")
 _LOG_TAIL = 20
 
 
@@ -31,22 +34,28 @@ class WorkerDiedError(Exception):
     """A worker process ended during a task; the message says how and what it printed last."""
 
 
+class PrintedError(Exception):
+    """A task came to its end, but LLVM printed errors on the way and left out what they were about."""
+
+
 class WorkerPool(Executor):
     """An executor over processes that are started when first needed. Functions and arguments are pickled."""
 
     def __init__(self, max_workers: int) -> None:
+        # What a process that died in the middle of its work could not remove goes with the pool.
+        self._directory = tempfile.TemporaryDirectory(prefix="tensoracle-")
         self._idle: SimpleQueue[_Worker] = SimpleQueue()
-        self._workers = [_Worker() for _ in range(max_workers)]
+        self._workers = [_Worker(self._directory.name) for _ in range(max_workers)]
         for worker in self._workers:
             self._idle.put(worker)
         self._threads = ThreadPoolExecutor(max_workers, thread_name_prefix="tensoracle")
 
-    def __exit__(self, *error: object) -> None:
-        """End the workers; tasks that an error has left behind are not waited for."""
-        self.shutdown(cancel_futures=True)
-
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run `fn` in a worker. What it raises is raised by the future; WorkerDiedError if the process ended."""
+        """Run `fn` in a worker.
+
+        What it raises is raised by the future; so is WorkerDiedError if the process ended, PrintedError if a line that
+        it printed begins with `error:`.
+        """
         return self._threads.submit(self._call, fn, args, kwargs)
 
     def _call(self, fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
@@ -56,20 +65,29 @@ class WorkerPool(Executor):
         finally:
             self._idle.put(worker)
 
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End the workers; after an error, such as a keyboard interrupt, without waiting for their tasks."""
+        self.shutdown(cancel_futures=error is not None)
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - inherited
         """End the workers once their tasks are done; with `cancel_futures`, at once."""
         if cancel_futures:
+            self._threads.shutdown(wait=False, cancel_futures=True)  # first, or killed workers would start the next
             for worker in self._workers:
                 worker.kill()
-        self._threads.shutdown(wait=wait, cancel_futures=cancel_futures)
+        self._threads.shutdown(wait=wait)
         for worker in self._workers:
-            worker.kill()
+            worker.close()
+        self._directory.cleanup()
 
 
 class _Worker:
     """One process, and what it prints."""
 
-    def __init__(self) -> None:
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the worker
 
@@ -84,28 +102,39 @@ class _Worker:
         except (EOFError, OSError) as ended:
             raise WorkerDiedError(self._obituary()) from ended
         if error is not None:
-            if printed := self._printed(errors_only=True):
+            if printed := self._printed("error:"):
                 error.add_note(printed)
             raise error
+        if printed := self._printed("^error:"):
+            raise PrintedError(printed)
         return result  # type: ignore[no-any-return]
 
     def kill(self) -> None:
+        process = self._process
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):  # it ended by itself
+                os.killpg(process.pid, signal.SIGKILL)  # with the assembler that it may have started
+            process.wait()
+
+    def close(self) -> None:
+        self.kill()
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+            self._pipe.close()
+        self._log.close()
 
     def _start(self) -> None:
         ours, theirs = _socket_pair()
         self._pipe = Connection(ours)
         try:
             self._process = subprocess.Popen(  # noqa: S603 - ourselves
-                [sys.executable, "-P", "-m", "tensoracle_producer.workers", str(theirs)],
+                [sys.executable, "-P", "-c", f"from {__name__} import serve; serve({theirs})"],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
                 pass_fds=(theirs,),
-                env=_environment(),
-                cwd=tempfile.gettempdir(),
+                env=_environment() | {"TMPDIR": self._directory},
+                cwd=self._directory,
+                start_new_session=True,
             )
         finally:
             os.close(theirs)
@@ -118,12 +147,11 @@ class _Worker:
         how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
         return f"the compiler's process {how}\n{self._printed()}".rstrip()
 
-    def _printed(self, *, errors_only: bool = False) -> str:
+    def _printed(self, pattern: str = "") -> str:
+        """The last lines that match the regular expression."""
         self._log.seek(0)
         lines = self._log.read().decode(errors="replace").splitlines()
-        if errors_only:
-            lines = [line for line in lines if "error:" in line]
-        return "\n".join(lines[-_LOG_TAIL:])
+        return "\n".join([line for line in lines if re.search(pattern, line)][-_LOG_TAIL:])
 
 
 def _socket_pair() -> tuple[int, int]:
@@ -143,8 +171,8 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _serve(descriptor: int) -> None:
-    """Answer tasks until the other side closes."""
+def serve(descriptor: int) -> None:
+    """Answer tasks, in a worker, until the other side of the socket closes."""
     pipe = Connection(descriptor)
     while True:
         try:
@@ -163,7 +191,3 @@ def _portable(error: Exception) -> Exception:
     """The error without what it refers to, which may not be picklable."""
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
-
-
-if __name__ == "__main__":
-    _serve(int(sys.argv[1]))

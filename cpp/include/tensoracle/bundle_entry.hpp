@@ -70,10 +70,12 @@ struct CodeRecord {
   bool isPtx;
 };
 
-// One variant of a kernel. Entries of one kernel are adjacent and in the order in which they are to be tried.
+// One variant of a kernel in one configuration. Entries of one kernel are adjacent, ordered by configuration; those of
+// one configuration are in the order in which they are to be tried.
 struct EntryRecord {
   char const* kernel;
   char const* symbol;  // of the entry function inside every cubin
+  std::uint32_t configuration;
   std::uint32_t variant;
   std::uint32_t argumentCount;
   std::uint32_t constantCount;
@@ -97,7 +99,7 @@ extern BundleRecord const kBUNDLE;
 static_assert(sizeof(ArgumentRecord) == 32, "the generator of bundle.cpp writes ArgumentRecord by position");
 static_assert(sizeof(ConstantRecord) == 40, "the generator of bundle.cpp writes ConstantRecord by position");
 static_assert(sizeof(CodeRecord) == 72, "the generator of bundle.cpp writes CodeRecord by position");
-static_assert(sizeof(EntryRecord) == 56, "the generator of bundle.cpp writes EntryRecord by position");
+static_assert(sizeof(EntryRecord) == 64, "the generator of bundle.cpp writes EntryRecord by position");
 static_assert(sizeof(BundleRecord) == 40, "the generator of bundle.cpp writes BundleRecord by position");
 
 }  // namespace tensoracle

@@ -17,6 +17,7 @@ namespace tensoracle {
 // Types and values of the documented driver API, named as there.
 using CUresult = int;
 using CUdevice = int;
+using CUdeviceptr = unsigned long long;
 using CUcontext = CUctx_st*;
 using CUfunction = CUfunc_st*;
 using CUkernel = CUkern_st*;
@@ -24,6 +25,9 @@ using CUlibrary = CUlib_st*;
 using CUstream = CUstream_st*;
 
 constexpr CUresult kCUDA_SUCCESS = 0;
+constexpr CUresult kCUDA_ERROR_DEINITIALIZED = 4;
+constexpr CUresult kCUDA_ERROR_INVALID_CONTEXT = 201;
+constexpr CUresult kCUDA_ERROR_CONTEXT_IS_DESTROYED = 709;
 
 enum class DeviceAttribute : int {
   kMAJOR = 75,                        // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
@@ -48,7 +52,12 @@ struct Driver {
   CUresult (*cuCtxGetCurrent)(CUcontext*);
   CUresult (*cuCtxGetDevice)(CUdevice*);
   CUresult (*cuDeviceGetAttribute)(int*, DeviceAttribute, CUdevice);
+  CUresult (*cuCtxPushCurrent)(CUcontext);
+  CUresult (*cuCtxPopCurrent)(CUcontext*);
   CUresult (*cuMemGetInfo)(std::size_t*, std::size_t*);
+  CUresult (*cuMemAlloc)(CUdeviceptr*, std::size_t);
+  CUresult (*cuMemFree)(CUdeviceptr);
+  CUresult (*cuMemcpyHtoD)(CUdeviceptr, void const*, std::size_t);
   CUresult (*cuThreadExchangeStreamCaptureMode)(CaptureMode*);
   CUresult (*cuLibraryLoadData)(CUlibrary*, void const*, int*, void**, unsigned, int*, void**, unsigned);
   CUresult (*cuLibraryGetKernel)(CUkernel*, CUlibrary, char const*);

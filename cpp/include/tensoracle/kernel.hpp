@@ -29,6 +29,7 @@ class Kernel {
   Kernel(Driver const& driver, Device const& device, EntryRecord const& entry);
 
   char const* name() const noexcept { return entry_->kernel; }
+  std::uint32_t configuration() const noexcept { return entry_->configuration; }
   std::uint32_t variant() const noexcept { return entry_->variant; }
   std::uint32_t sm() const noexcept { return code_->sm; }  // that the code was compiled for
   std::uint32_t threads() const noexcept { return code_->threads; }
@@ -69,7 +70,7 @@ class Kernel {
   detail::Signature signature_;
 };
 
-// All variants of a kernel on one device, in the order in which they are to be tried.
+// All variants of a kernel in one configuration on one device, in the order in which they are to be tried.
 class KernelVariants {
  public:
   explicit KernelVariants(std::vector<Kernel> variants) : variants_(std::move(variants)) {}
@@ -92,7 +93,10 @@ class KernelVariants {
 
 // The bundle's kernel of that name on the device of the current context, loaded if it was not yet. Valid as long as
 // the process. Not for the launch path: call it in `prepare` and keep the reference. Safe from any thread.
-KernelVariants const& loadKernel(std::string_view name);
+KernelVariants const& loadKernel(std::string_view name, std::int32_t configuration = 0);
+
+// How many configurations the bundle has of that kernel. An Error if it has no such kernel. Needs no device.
+std::int32_t configurationCount(std::string_view name);
 
 template <class T>
 T Kernel::constant(std::string_view name) const {

@@ -30,7 +30,10 @@ CUkernel loadCode(Driver const& driver, Device const& device, EntryRecord const&
 // Drivers load a kernel into a context at its first use there, which a capture would not survive. Brings that forward.
 void loadIntoContext(Driver const& driver, EntryRecord const& entry, CodeRecord const& code, CUkernel kernel);
 
-// "kernel add_rms_norm_fp16, variant 0, sm_86", as errors begin.
+// "kernel matmul#1", and "kernel matmul/2#1" in its third configuration.
+std::string describe(EntryRecord const& entry);
+
+// "kernel matmul#1, sm_86", as errors begin.
 std::string describe(EntryRecord const& entry, CodeRecord const& code);
 
 }  // namespace tensoracle

@@ -3,6 +3,7 @@
 
 #include "tensoracle/arguments.hpp"
 #include "tensoracle/creator.hpp"
+#include "tensoracle/device_buffer.hpp"
 #include "tensoracle/error.hpp"
 #include "tensoracle/fields.hpp"
 #include "tensoracle/half.hpp"

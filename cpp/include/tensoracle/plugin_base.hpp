@@ -24,6 +24,7 @@ struct Declaration {
   char const* pluginNamespace;
   FieldSpecs fields;
   TensorTypes types;
+  std::int32_t configurations;
 
   std::size_t inputCount() const { return types.front().inputs.size(); }
   std::size_t outputCount() const { return types.front().outputs.size(); }
@@ -71,8 +72,20 @@ class Plugin : public nvinfer1::IPluginV3,
     return 0;
   }
 
-  // Called before the first `execute` and after every change of shapes, with a current CUDA context: the place to
-  // load kernels.
+  // Called on the copy that will execute, with its CUDA context current: the place for device memory of its own.
+  virtual void attach() {}
+
+  // The configuration to use for these shapes when TensorRT leaves the choice to the plugin.
+  virtual std::int32_t autoConfiguration(Span<PluginTensorDesc const> inputs) const {
+    static_cast<void>(inputs);
+    return 0;
+  }
+
+  // The configuration to prepare and to execute: the one of the tactic that TensorRT set, or else autoConfiguration's.
+  std::int32_t configuration() const noexcept { return configuration_; }
+
+  // Called before the first `execute` and after every change of shapes or of the tactic, with a current CUDA context:
+  // the place to load kernels.
   virtual void prepare(Span<PluginTensorDesc const> inputs, Span<PluginTensorDesc const> outputs) {
     static_cast<void>(inputs);
     static_cast<void>(outputs);
@@ -103,8 +116,11 @@ class Plugin : public nvinfer1::IPluginV3,
   std::int32_t getNbOutputs() const noexcept final;
   std::size_t getWorkspaceSize(DynamicPluginTensorDesc const* inputs, std::int32_t nbInputs,
                                DynamicPluginTensorDesc const* outputs, std::int32_t nbOutputs) const noexcept final;
+  std::int32_t getNbTactics() noexcept final;
+  std::int32_t getValidTactics(std::int32_t* tactics, std::int32_t nbTactics) noexcept final;
   char const* getTimingCacheID() noexcept final;
 
+  std::int32_t setTactic(std::int32_t tactic) noexcept final;
   std::int32_t onShapeChange(PluginTensorDesc const* inputs, std::int32_t nbInputs, PluginTensorDesc const* outputs,
                              std::int32_t nbOutputs) noexcept final;
   std::int32_t enqueue(PluginTensorDesc const* inputDescs, PluginTensorDesc const* outputDescs,
@@ -116,9 +132,15 @@ class Plugin : public nvinfer1::IPluginV3,
   template <class Result, class Body>
   Result guarded(char const* method, Result otherwise, Body&& body) const noexcept;
   void checkCounts(std::int32_t inputs, std::int32_t outputs) const;
+  void prepareAgain();
 
   Declaration const* declaration_;
   Fields fields_;
+  std::int32_t tactic_ = 0;
+  std::int32_t configuration_ = 0;
+  // What onShapeChange was last told.
+  std::vector<PluginTensorDesc> inputs_;
+  std::vector<PluginTensorDesc> outputs_;
   // What the getters last answered with; each rebuilds its own, so copies need no care.
   std::vector<nvinfer1::PluginField> serialized_;
   nvinfer1::PluginFieldCollection collection_{};
@@ -128,6 +150,7 @@ class Plugin : public nvinfer1::IPluginV3,
 // The base class of an author's plugin, `class Mine final : public PluginBase<Mine>`. Mine has
 //   static constexpr char const* kNAME, kVERSION; kNAMESPACE if it is not empty;
 //   static TensorTypes tensorTypes(); static FieldSpecs fields() if it has fields;
+//   static std::int32_t configurations() if its kernels have several: TensorRT then times "auto" and each of them;
 //   a constructor from Fields const&, which hands them on, and a copy constructor;
 // and overrides the hooks of Plugin that it needs.
 template <class Derived>
@@ -135,10 +158,12 @@ class PluginBase : public Plugin {
  public:
   static constexpr char const* kNAMESPACE = "";
   static FieldSpecs fields() { return {}; }
+  static std::int32_t configurations() { return 0; }
 
   static Declaration const& declaration() {
     static auto const& kDECLARATION = *new Declaration(checked(  // never destroyed: plugins may outlive statics
-        {Derived::kNAME, Derived::kVERSION, Derived::kNAMESPACE, Derived::fields(), Derived::tensorTypes()}));
+        {Derived::kNAME, Derived::kVERSION, Derived::kNAMESPACE, Derived::fields(), Derived::tensorTypes(),
+         Derived::configurations()}));
     return kDECLARATION;
   }
 
