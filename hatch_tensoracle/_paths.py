@@ -1,10 +1,11 @@
-"""Finds the files that ship with the package: C++ sources and templates."""
+"""Finds the files that ship with the package, and the user's cache directory."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-__all__ = ["cpp", "templates"]
+__all__ = ["cache_directory", "cpp", "templates"]
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -17,6 +18,13 @@ def cpp() -> Path:
 def templates() -> Path:
     """What is rendered into bundles and builds."""
     return _find("templates")
+
+
+def cache_directory() -> Path:
+    """What may be deleted at any time: the variable TENSORACLE_CACHE_DIR, or else where the system keeps caches."""
+    from platformdirs import user_cache_path
+
+    return Path(os.environ.get("TENSORACLE_CACHE_DIR") or user_cache_path("hatch-tensoracle"))
 
 
 def _find(name: str) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sysconfig
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from typing import Any, NoReturn
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+from hatch_tensoracle._files import write_whole
 from hatch_tensoracle.config import HookConfig, LibraryConfig
 from hatch_tensoracle.errors import ConfigurationError, TensoracleError
 from hatch_tensoracle.inspection import inspect_wheel
@@ -82,11 +82,7 @@ class TensoracleBuildHook(BuildHookInterface):  # type: ignore[type-arg]
     def _place_in_tree(self, library: LibraryConfig, output: Path) -> None:
         """Editable installs import from the tree: put the library where hatchling would take it from."""
         for name in (library.library, library.manifest):
-            place = Path(self.root) / self._source_path(name)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            aside = place.with_name(f".{place.name}.new")
-            shutil.copyfile(output / name, aside)
-            aside.replace(place)  # a process that has the old one mapped keeps it
+            write_whole(Path(self.root) / self._source_path(name), (output / name).read_bytes())
 
     def _source_path(self, name: str) -> str:
         """The path in the tree of a path in the wheel: hatchling's `sources` backwards."""

@@ -107,6 +107,8 @@ class Cubin:
             raise DecodeError(f"unknown target `{self.target}`; known are {', '.join(TARGETS)}", "target")
         if not _CUBIN_FILE.fullmatch(self.file):
             raise DecodeError(f"must be a plain file name below cubins/, not {self.file!r}", "file")
+        if self.size < 0:
+            raise DecodeError(f"must not be negative, is {self.size}", "size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,14 +198,15 @@ class Bundle:
             )
         try:
             bundle = decode(cls, content)
-        except DecodeError as error:
+            expected = _digest(content)
+        except ValueError as error:  # of decode; of NaN, infinity and half surrogate pairs, which no digest is of
             raise ManifestError(str(error), where=where) from error
-        if bundle.digest != (expected := _digest(content)):
+        if bundle.digest != expected:
             raise ManifestError(f"says digest {bundle.digest!r}, its content has {expected}", where=where)
         return bundle
 
 
 def _digest(content: Mapping[str, Any]) -> str:
     rest = {key: value for key, value in content.items() if key != "digest"}
-    canonical = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    canonical = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()

@@ -83,6 +83,7 @@ class LibraryImage:
         with _foreign_errors():
             self._elf = _open(stream, machine="EM_X86_64", kind="shared object for x86-64", type_="ET_DYN")
             self._stream = stream
+            self._size = stream.seek(0, io.SEEK_END)
             self._sections = {section.name: section.header for section in self._elf.iter_sections()}
 
     def section_size(self, name: str) -> int | None:
@@ -91,8 +92,9 @@ class LibraryImage:
 
     def read_section(self, name: str, offset: int, size: int) -> bytes:
         """`size` bytes of the section from `offset` on; fewer where the file ends first."""
-        self._stream.seek(self._sections[name].sh_offset + offset)
-        return self._stream.read(size)
+        at = min(self._sections[name].sh_offset + offset, self._size)
+        self._stream.seek(at)
+        return self._stream.read(min(size, self._size - at))
 
     def exports(self) -> tuple[str, ...]:
         """Names of the dynamic symbols that the library defines."""
@@ -157,7 +159,9 @@ def _sm(elf: Any) -> tuple[int, bool | None]:
 
 
 def _attributes(section: Any) -> Iterator[tuple[int, bytes]]:
-    data, at = section.data(), 0
+    # As it stands in the file: pyelftools would unpack one that says it is compressed, and make up one without bytes.
+    section.stream.seek(section["sh_offset"])
+    data, at = section.stream.read(section["sh_size"]), 0
     while at < len(data):
         form, attribute, value = struct.unpack_from("<BBH", data, at)
         at += 4

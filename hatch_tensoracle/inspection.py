@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import IO, TypeVar
@@ -49,6 +50,8 @@ EXPORTS = ("getCreators", "setLoggerFinder")
 _MANIFEST_SECTION = ".tensoracle.manifest"
 _CUBINS_SECTION = ".tensoracle.cubins"
 _MAX_MANIFEST = 64 << 20
+_OWN_FILES = re.compile(r"bundle\.json|bundle\.cpp|cubins_\d+\.cpp")
+"""What a bundle directory holds beside cubins."""
 _GPU_LIBRARIES = ("libcuda", "libcudart", "libnv", "libcublas", "libcudnn", "libtensorrt")
 
 
@@ -77,7 +80,8 @@ def check_bundle(directory: Path, plugin: Path | None = None) -> Checks[Bundle |
     """Check a bundle directory, and the library built from it."""
     path = directory / "bundle.json"
     try:
-        bundle = Bundle.parse(path.read_bytes(), str(path))
+        manifest = path.read_bytes()
+        bundle = Bundle.parse(manifest, str(path))
     except OSError as error:
         yield ManifestError(f"cannot be read: {error.strerror}", where=str(path))
         return None
@@ -92,13 +96,14 @@ def check_bundle(directory: Path, plugin: Path | None = None) -> Checks[Bundle |
         else:
             yield from check_cubin(entry, cubin, data, str(directory / cubin.file))
     named = {cubin.file for _, cubin in bundle.cubins()}
-    for file in sorted((directory / "cubins").glob("*")):
-        if f"cubins/{file.name}" not in named:
+    for file in sorted(directory.rglob("*")):
+        name = file.relative_to(directory).as_posix()
+        if (file.is_symlink() or not file.is_dir()) and name not in named and not _OWN_FILES.fullmatch(name):
             yield UnexpectedFileError("the manifest does not name it", where=str(file))
     if plugin is not None:
         try:
             with plugin.open("rb") as stream:
-                yield from check_library(stream, str(plugin), bundle.to_json())
+                yield from check_library(stream, str(plugin), manifest)
         except OSError as error:
             yield MissingPluginError(f"cannot be read: {error.strerror}", where=str(plugin))
     return bundle

@@ -6,6 +6,8 @@ import base64
 import csv
 import hashlib
 import io
+import re
+import struct
 import tempfile
 import zipfile
 import zlib
@@ -33,12 +35,11 @@ class Wheel:
         self.path = path
         try:
             self._zip = zipfile.ZipFile(path)
-        except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+        except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError, struct.error) as error:
             raise WheelError(f"is not a readable wheel: {error}", where=str(path)) from error
         self._members: dict[str, zipfile.ZipInfo] = {}
         for member in self._zip.infolist():
-            if not member.is_dir():
-                self._admit(member)
+            self._admit(member)
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -93,7 +94,11 @@ class Wheel:
         """Yield a defect for every file that RECORD does not name, names wrongly, or has another digest of."""
         record = self._info("RECORD")
         listed: dict[str, tuple[str, str]] = {}
-        for row in csv.reader(io.StringIO(self.read(record, limit=_MAX_TEXT).decode(errors="replace"))):
+        try:
+            rows = list(csv.reader(io.StringIO(self.read(record, limit=_MAX_TEXT).decode(errors="replace"))))
+        except csv.Error as error:
+            raise WheelError(f"is no RECORD: {error}", where=f"{self.path}: {record}") from error
+        for row in rows:
             if len(row) == 3:  # noqa: PLR2004 - path, digest, size (wheel specification)
                 listed[row[0]] = (row[1], row[2])
         for name in self._members:
@@ -127,18 +132,24 @@ class Wheel:
         name, where = member.filename, f"{self.path}: {member.filename!r}"
         if name in self._members:
             raise WheelError("stands in the archive twice", where=where)
-        parts = PurePosixPath(name).parts
-        # orig_filename still has what zipfile cuts off at a NUL.
-        if name != member.orig_filename or "\\" in name or ":" in name or name.startswith("/") or ".." in parts:
+        path = PurePosixPath(name)
+        # orig_filename still has what zipfile cuts off at a NUL. `a//b` and `a/./b` would be written over `a/b`.
+        if name != member.orig_filename or "\\" in name or ":" in name or path.is_absolute() or ".." in path.parts:
             raise WheelError("is no relative path inside the wheel", where=where)
+        if not path.parts or str(path) != name.removesuffix("/"):
+            raise WheelError(f"is not in its plain form `{path}`", where=where)
         if member.flag_bits & 1:
             raise WheelError("is encrypted", where=where)
+        if member.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+            # zipfile unpacks the others by whole chunks, whatever their size in memory.
+            raise WheelError(f"is compressed by method {member.compress_type}, wheels are deflated", where=where)
         if member.file_size > _MAX_MEMBER:
             raise WheelError(f"says it has {member.file_size} bytes; at most {_MAX_MEMBER} are read", where=where)
-        self._members[name] = member
+        if not name.endswith("/"):
+            self._members[name] = member
 
     def _info(self, name: str) -> str:
-        found = [member for member in self._members if PurePosixPath(member).match(f"*.dist-info/{name}")]
+        found = [member for member in self._members if re.fullmatch(rf"[^/]+\.dist-info/{name}", member)]
         if len(found) != 1:
             raise WheelError(f"has {len(found)} files *.dist-info/{name}, must have one", where=str(self.path))
         return found[0]
@@ -152,5 +163,5 @@ class Wheel:
                     if count > limit:
                         raise WheelError(f"has more than {limit} bytes", where=f"{self.path}: {name}")
                     yield chunk
-        except (OSError, EOFError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
+        except (OSError, EOFError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error, struct.error) as error:
             raise WheelError(f"cannot be read: {error}", where=f"{self.path}: {name}") from error

@@ -11,6 +11,7 @@ from hatch_tensoracle.bundle import Bundle, Cubin, Entry
 from hatch_tensoracle.cubin_checks import check_cubin
 from hatch_tensoracle.elf import ElfError, read_cubin
 from hatch_tensoracle.targets import DEFAULT_TARGETS, Target, parse_target
+from tensoracle_producer.cache import CubinCache
 from tensoracle_producer.compiler import Compiled
 from tensoracle_producer.errors import CompileError, Failure
 from tensoracle_producer.render import render_bundle
@@ -35,8 +36,9 @@ def compile_bundle(
     """Compile every spec for every target and write `directory`: bundle.json, cubins/ and the C++ that embeds them.
 
     `targets` are names such as `sm86`; `ptxas` is another assembler than that of nvidia-cuda-nvcc-cu12; `progress` is
-    given one line at a time. Kernels are compiled in worker processes, one a core, without GPU, driver or torch. The
-    directory appears whole or not at all; one that exists is replaced if it is empty or holds a bundle.
+    given one line at a time. Kernels are compiled in worker processes, one a core, without GPU, driver or torch; those
+    that the user's cache directory remembers, by content, are not compiled again. The directory appears whole or not
+    at all; one that exists is replaced if it is empty or holds a bundle.
 
     Raises CompileError naming every kernel and target that failed, CaptureError for a kernel that depends on objects
     which cannot be recorded, ToolchainError without Triton or ptxas, TypeError or ValueError for specs or targets that
@@ -47,7 +49,7 @@ def compile_bundle(
     toolchain = find_toolchain(Path(ptxas) if ptxas is not None else None)
     tasks = [Task(variant, target, variant.job(target, toolchain.ptxas)) for variant in variants for target in chosen]
     with replaced_directory(Path(directory)) as fresh, WorkerPool(min(len(tasks), _cores())) as pool:
-        compiled = compile_all(tasks, pool, progress or (lambda _line: None))
+        compiled = compile_all(tasks, pool, CubinCache(toolchain), progress or (lambda _line: None))
         files = {_file(task): result.cubin for task, result in zip(tasks, compiled, strict=True)}
         bundle = Bundle(
             entries=_entries(tasks, compiled),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
 
 from hatch_tensoracle.targets import Target
+from tensoracle_producer.cache import CubinCache
 from tensoracle_producer.compiler import Compiled, Job, KernelError, compile_job
 from tensoracle_producer.errors import CompileError, Failure
 from tensoracle_producer.variant import Variant
@@ -19,7 +20,7 @@ _PATIENCE = 10.0
 """Seconds of silence after which progress says what is still running."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Task:
     """One variant for one target."""
 
@@ -33,28 +34,43 @@ class Task:
         return f"{self.variant.label} {self.target.name}"
 
 
-def compile_all(tasks: Sequence[Task], executor: Executor, progress: Callable[[str], None]) -> list[Compiled]:
-    """Compile every task and return the results in order. Raises CompileError naming all that failed."""
-    futures = [executor.submit(compile_job, task.job) for task in tasks]
-    labels = {future: task.label for future, task in zip(futures, tasks, strict=True)}
-    for done, future in enumerate(_as_they_end(labels, progress), start=1):
-        result = _result(future)
-        outcome = f"{len(result.cubin)} bytes, {result.seconds:.2f} s" if isinstance(result, Compiled) else "failed"
-        progress(f"[{done}/{len(tasks)}] {labels[future]}: {outcome}")
-    results = [_result(future) for future in futures]
+def compile_all(
+    tasks: Sequence[Task], executor: Executor, cache: CubinCache, progress: Callable[[str], None]
+) -> list[Compiled]:
+    """Compile every task that the cache does not know, and return the results in the order of the tasks.
+
+    Raises CompileError naming all that failed.
+    """
+    known = {task: compiled for task in tasks if (compiled := cache.get(task.job)) is not None}
+    if known:
+        progress(f"{len(known)} of {len(tasks)} are known from earlier builds")
+    futures = {executor.submit(compile_job, task.job): task for task in tasks if task not in known}
+    results: dict[Task, Compiled | str] = {**known}
+    for done, future in enumerate(_as_they_end(futures, progress), start=1):
+        task = futures[future]
+        results[task] = result = _result(future)
+        outcome = "failed"
+        if isinstance(result, Compiled):
+            outcome = f"{len(result.cubin)} bytes, {result.seconds:.2f} s"
+            cache.put(task.job, result)
+        progress(f"[{done}/{len(futures)}] {task.label}: {outcome}")
+    if futures:
+        cache.prune()
+    if cache.outage:
+        progress(f"the next build will compile this again: the cache cannot be written: {cache.outage}")
     failures = tuple(
         Failure(kernel=task.variant.label, target=task.target.name, cause=result)
-        for task, result in zip(tasks, results, strict=True)
-        if isinstance(result, str)
+        for task in tasks
+        if isinstance(result := results[task], str)
     )
     if failures:
         raise CompileError(failures)
-    return [result for result in results if isinstance(result, Compiled)]
+    return [result for task in tasks if isinstance(result := results[task], Compiled)]
 
 
-def _as_they_end(labels: dict[Future[Compiled], str], progress: Callable[[str], None]) -> Iterator[Future[Compiled]]:
+def _as_they_end(tasks: Mapping[Future[Compiled], Task], progress: Callable[[str], None]) -> Iterator[Future[Compiled]]:
     since: dict[Future[Compiled], float] = {}
-    pending = set(labels)
+    pending = set(tasks)
     while pending:
         now = time.monotonic()
         for future in pending:
@@ -64,7 +80,9 @@ def _as_they_end(labels: dict[Future[Compiled], str], progress: Callable[[str], 
         yield from ended
         if not ended:
             now = time.monotonic()
-            running = (f"{labels[future]} for {now - since[future]:.0f} s" for future in since if future in pending)
+            running = (
+                f"{tasks[future].label} for {now - since[future]:.0f} s" for future in since if future in pending
+            )
             progress(f"still compiling: {', '.join(running)}")
 
 

@@ -1,0 +1,103 @@
+"""The cubin cache: what is known is not compiled again, and what is damaged is not used."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+
+import pytest
+from helpers import kernels
+
+from hatch_tensoracle.targets import parse_target
+from tensoracle_producer import KernelSpec, Pointer, compile_bundle
+from tensoracle_producer import cache as cache_module
+from tensoracle_producer.cache import CubinCache
+from tensoracle_producer.compiler import Compiled
+from tensoracle_producer.toolchain import find_toolchain
+from tensoracle_producer.variant import make_variants
+
+SPEC = KernelSpec(kernels.scaled, name="scaled", arguments=[Pointer("fp32")])
+
+
+@pytest.fixture(autouse=True)
+def cache_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TENSORACLE_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "cubins"
+
+
+def lines_of(spec: KernelSpec, directory: Path) -> list[str]:
+    """Compile for one target and return what progress says."""
+    lines: list[str] = []
+    compile_bundle([spec], ["sm86"], directory, progress=lines.append)
+    return lines
+
+
+def content(directory: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(directory)): file.read_bytes() for file in directory.rglob("*") if file.is_file()}
+
+
+def test_a_second_build_compiles_nothing_and_gives_the_same_bytes(tmp_path: Path) -> None:
+    assert lines_of(SPEC, tmp_path / "cold")[0].startswith("[1/1] scaled#0 sm86: ")
+    assert lines_of(SPEC, tmp_path / "warm") == ["1 of 1 are known from earlier builds"]
+    assert content(tmp_path / "cold") == content(tmp_path / "warm")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param(dataclasses.replace(SPEC, constants={"FACTOR": 3.0}), id="constant"),
+        pytest.param(dataclasses.replace(SPEC, num_warps=8), id="option"),
+        pytest.param(dataclasses.replace(SPEC, arguments=[Pointer("fp32", divisible_by=16)]), id="assumption"),
+        pytest.param(dataclasses.replace(SPEC, arguments=[Pointer("fp64")]), id="type"),
+    ],
+)
+def test_what_changes_the_kernel_is_compiled_again(tmp_path: Path, changed: KernelSpec) -> None:
+    lines_of(SPEC, tmp_path / "bundle")
+    assert lines_of(changed, tmp_path / "bundle")[0].startswith("[1/1] ")
+
+
+def test_other_tools_do_not_see_what_these_compiled(tmp_path: Path) -> None:
+    lines_of(SPEC, tmp_path / "bundle")
+    toolchain = find_toolchain()
+    (variant,) = make_variants([SPEC])
+    job = variant.job(parse_target("sm86"), toolchain.ptxas)
+    assert CubinCache(toolchain).get(job) is not None
+    assert CubinCache(dataclasses.replace(toolchain, ptxas_version="12.8.0")).get(job) is None
+    assert CubinCache(dataclasses.replace(toolchain, triton="3.8.0")).get(job) is None
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "emptied"])
+def test_a_damaged_file_is_compiled_again_and_replaced(tmp_path: Path, cache_directory: Path, damage: str) -> None:
+    lines_of(SPEC, tmp_path / "cold")
+    (file,) = cache_directory.iterdir()
+    good = file.read_bytes()
+    file.write_bytes({"truncated": good[:-1], "flipped": good[:-1] + bytes([good[-1] ^ 1]), "emptied": b""}[damage])
+    assert lines_of(SPEC, tmp_path / "again")[0].startswith("[1/1] ")
+    assert content(tmp_path / "cold") == content(tmp_path / "again")
+    assert file.read_bytes() == good
+
+
+def test_a_cache_that_cannot_be_written_is_said_and_does_no_harm(tmp_path: Path, cache_directory: Path) -> None:
+    cache_directory.parent.mkdir()
+    cache_directory.write_bytes(b"in the way")
+    assert "the cache cannot be written" in lines_of(SPEC, tmp_path / "bundle")[-1]
+    assert (tmp_path / "bundle" / "bundle.json").is_file()
+
+
+def test_the_files_that_were_not_used_for_longest_go_first(
+    monkeypatch: pytest.MonkeyPatch, cache_directory: Path
+) -> None:
+    toolchain = find_toolchain()
+    cache = CubinCache(toolchain)
+    (variant,) = make_variants([SPEC])
+    jobs = [variant.job(parse_target(target), toolchain.ptxas) for target in ("sm75", "sm80", "sm86")]
+    compiled = Compiled(cubin=bytes(1000), symbol="k", ptx_target="", dynamic_shared=0, scratch=0, seconds=0.0)
+    for job in jobs:
+        cache.put(job, compiled)
+        time.sleep(0.05)  # file systems count in ticks
+    assert cache.get(jobs[0]) == compiled  # so the second is the oldest
+    size = sum(file.stat().st_size for file in cache_directory.iterdir())
+    monkeypatch.setattr(cache_module, "_LIMIT", size - 1)
+    cache.prune()
+    assert [cache.get(job) is not None for job in jobs] == [True, False, True]
