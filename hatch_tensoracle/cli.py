@@ -33,6 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TensoracleError as error:
         print("\n".join(filter(None, (f"hatch-tensoracle: {error}", error.remedy))), file=sys.stderr)
         return _USAGE if isinstance(error, ConfigurationError) else _DEFECTS
+    except OSError as error:  # a path that cannot be read or written
+        print(f"hatch-tensoracle: {error}", file=sys.stderr)
+        return _USAGE
 
 
 def _register_inspect(commands: Any) -> None:

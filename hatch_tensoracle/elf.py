@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ _KPARAM_INFO = 0x17
 _PARAM_CBANK = 0x0A
 _REGCOUNT = 0x2F
 _FORMAT_SIZED = 4
+
+_MOST, _LONGEST = 1000, 200
+"""Names of one table that are read, and characters of each: a hostile library has millions that overlap."""
 
 
 class ElfError(Exception):
@@ -100,22 +104,24 @@ class LibraryImage:
         """Names of the dynamic symbols that the library defines."""
         with _foreign_errors():
             table = self._elf.get_section_by_name(".dynsym")
-            return tuple(
-                symbol.name
+            names = (
+                symbol.name[:_LONGEST]
                 for symbol in (table.iter_symbols() if table else ())
                 if symbol["st_shndx"] != "SHN_UNDEF" and symbol["st_info"]["bind"] != "STB_LOCAL"
             )
+            return tuple(itertools.islice(names, _MOST))
 
     def dynamic(self, *tags: str) -> tuple[str, ...]:
         """Values of the string entries of the dynamic section with one of the tags: `needed`, `rpath`, `runpath`."""
         with _foreign_errors():
             section = self._elf.get_section_by_name(".dynamic")
-            return tuple(
-                str(getattr(entry, tag))
+            values = (
+                str(getattr(entry, tag))[:_LONGEST]
                 for entry in (section.iter_tags() if section else ())
                 for tag in tags
                 if entry.entry.d_tag == f"DT_{tag.upper()}"
             )
+            return tuple(itertools.islice(values, _MOST))
 
 
 @contextlib.contextmanager

@@ -148,10 +148,11 @@ def manifest_name(library: str) -> str:
 
 
 def _raise_first(checks: Checks[T]) -> T:
-    try:
-        defect = next(checks)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
+    with contextlib.closing(checks):  # and the files that they have open
+        try:
+            defect = next(checks)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
     raise defect
 
 

@@ -85,9 +85,13 @@ class Wheel:
     def open(self, name: str, *, limit: int = _MAX_MEMBER) -> IO[bytes]:
         """A seekable copy of the file, on disk above a few megabytes."""
         copy = tempfile.SpooledTemporaryFile(max_size=_SPOOL)  # noqa: SIM115 - the caller's to close
-        for chunk in self._chunks(name, limit):
-            copy.write(chunk)
-        copy.seek(0)
+        try:
+            for chunk in self._chunks(name, limit):
+                copy.write(chunk)
+            copy.seek(0)
+        except BaseException:
+            copy.close()
+            raise
         return copy
 
     def check_records(self) -> Iterator[BundleError]:
@@ -163,5 +167,8 @@ class Wheel:
                     if count > limit:
                         raise WheelError(f"has more than {limit} bytes", where=f"{self.path}: {name}")
                     yield chunk
+            if count != self._members[name].file_size:
+                said = self._members[name].file_size
+                raise WheelError(f"says it has {said} bytes, has {count}", where=f"{self.path}: {name}")
         except (OSError, EOFError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error, struct.error) as error:
             raise WheelError(f"cannot be read: {error}", where=f"{self.path}: {name}") from error

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cold_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What earlier runs and the user have cached has no part in the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TENSORACLE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -34,3 +43,17 @@ def example_wheel(tmp_path_factory: pytest.TempPathFactory, example_project: Pat
     subprocess.run([*command, str(example_project)], check=True, capture_output=True)
     (wheel,) = directory.glob("*.whl")
     return wheel
+
+
+@pytest.fixture(scope="session")
+def tiny_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle directory of one small kernel for sm86, sm89 and sm120."""
+    from helpers.kernels import copy
+
+    from tensoracle_producer import KernelSpec, Pointer, Scalar, compile_bundle
+
+    arguments = [Pointer("fp32"), Pointer("fp32", divisible_by=16), Scalar("i32")]
+    directory = tmp_path_factory.mktemp("tiny") / "bundle"
+    spec = KernelSpec(copy, name="copy", arguments=arguments, constants={"BLOCK": 64})
+    compile_bundle([spec], ["sm86", "sm89", "sm120"], directory)
+    return directory

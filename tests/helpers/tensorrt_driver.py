@@ -17,13 +17,17 @@ import json
 import sys
 from typing import Any
 
+KEPT: list[Any] = []
+"""Loggers, which TensorRT does not keep although it logs to the end, and a lean runtime, which without a GPU cannot be
+destroyed: 11.4 crashes."""
+
 
 def main() -> None:
     """Read the description from the command line; the last line of stdout is the result."""
     wanted: dict[str, Any] = json.loads(sys.argv[1])
     runtimes = {name: importlib.import_module(name) for name in wanted["runtimes"]}
     log: list[tuple[str, str, str]] = []
-    kept = [_logged(name, trt, log) for name, trt in runtimes.items()]
+    makers = {name: _maker(name, trt, log) for name, trt in runtimes.items()}
     registries = {name: trt.get_plugin_registry() for name, trt in runtimes.items()}
     result: dict[str, Any] = {"log": log}
     result["loaded"] = {
@@ -33,18 +37,20 @@ def main() -> None:
     result["creators"] = {
         name: [_described(creator) for creator in registry.all_creators] for name, registry in registries.items()
     }
-    result["created"] = [
-        _create(runtimes[item["runtime"]], registries[item["runtime"]], item) for item in wanted.get("create", ())
-    ]
+    result["created"] = []
+    for item in wanted.get("create", ()):
+        before = len(log)
+        made = _create(runtimes[item["runtime"]], registries[item["runtime"]], item)
+        result["created"].append({"made": made, "log": log[before:]})
     if "build" in wanted:
-        _build(runtimes["tensorrt_rtx"], kept[0], wanted["build"], result)
+        _build(runtimes["tensorrt_rtx"], makers["tensorrt_rtx"], wanted["build"], result)
     print(f"\n{json.dumps(result)}")  # noqa: T201 - the answer
 
 
-def _logged(name: str, trt: Any, log: list[tuple[str, str, str]]) -> tuple[Any, Any]:
-    """Give the runtime a logger, and return it with the builder or runtime that was made with it."""
+def _maker(name: str, trt: Any, log: list[tuple[str, str, str]]) -> Any:
+    """Give the runtime a logger: with a builder, or with a runtime where there is no builder."""
 
-    class Logger(trt.ILogger):  # type: ignore[misc, name-defined]
+    class Logger(trt.ILogger):  # type: ignore[misc]
         def __init__(self) -> None:
             trt.ILogger.__init__(self)
 
@@ -52,7 +58,9 @@ def _logged(name: str, trt: Any, log: list[tuple[str, str, str]]) -> tuple[Any, 
             log.append((name, severity.name, message))
 
     logger = Logger()
-    return logger, (trt.Builder if hasattr(trt, "Builder") else trt.Runtime)(logger)
+    maker = (trt.Builder if hasattr(trt, "Builder") else trt.Runtime)(logger)
+    KEPT.extend((logger, maker))
+    return maker
 
 
 def _described(creator: Any) -> dict[str, Any]:
@@ -66,10 +74,10 @@ def _described(creator: Any) -> dict[str, Any]:
 
 
 def _create(trt: Any, registry: Any, item: dict[str, Any]) -> bool:
-    import numpy
+    import numpy as np
 
     fields = [
-        trt.PluginField(name, numpy.array(values, dtype), getattr(trt.PluginFieldType, type_))
+        trt.PluginField(name, np.array(values, dtype), getattr(trt.PluginFieldType, type_))
         for name, dtype, values, type_ in item["fields"]
     ]
     creator = registry.get_creator(item["plugin"], "1", "")
@@ -77,10 +85,9 @@ def _create(trt: Any, registry: Any, item: dict[str, Any]) -> bool:
     return plugin is not None
 
 
-def _build(trt: Any, logged: tuple[Any, Any], wanted: dict[str, Any], result: dict[str, Any]) -> None:
-    logger, builder = logged
+def _build(trt: Any, builder: Any, wanted: dict[str, Any], result: dict[str, Any]) -> None:
     network = builder.create_network()
-    parser = trt.OnnxParser(network, logger)
+    parser = trt.OnnxParser(network, builder.logger)
     result["parsed"] = parser.parse(_model(wanted))
     result["parse_errors"] = [str(parser.get_error(i)) for i in range(parser.num_errors)]
     result["plan_bytes"] = None

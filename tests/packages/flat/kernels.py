@@ -8,7 +8,7 @@ from tensoracle_producer import KernelSpec, Pointer
 
 @triton.jit
 def negate(x, y, BLOCK: tl.constexpr):
-    """y = -x, a block at a time."""
+    """Negate x, a block at a time."""
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y + offsets, -tl.load(x + offsets))
 

@@ -11,7 +11,7 @@ factor = tl.constexpr(FACTOR)
 
 @triton.jit
 def scale(x):
-    """x times the factor, in place."""
+    """Multiply by the factor, in place."""
     tl.store(x, tl.load(x) * factor)
 
 

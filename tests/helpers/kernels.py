@@ -1,0 +1,132 @@
+"""Sample kernels: small, so that one compiles in a tenth of a second."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def copy(source, target, size, BLOCK: tl.constexpr):
+    """Elementwise; takes any element type."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(target + i, tl.load(source + i, mask=i < size), mask=i < size)
+
+
+@triton.jit
+def convert(source, target, BLOCK: tl.constexpr):
+    """Rounds to the target's element type."""
+    i = tl.arange(0, BLOCK)
+    tl.store(target + i, tl.load(source + i).to(target.dtype.element_ty))
+
+
+@triton.jit
+def fill(target, value, size, BLOCK: tl.constexpr):
+    """Stores a scalar of any type, as it was passed."""
+    i = tl.arange(0, BLOCK)
+    tl.store(target + i, value, mask=i < size)
+
+
+@triton.jit
+def strided(source, target, stride, BLOCK: tl.constexpr):
+    """Reads with a stride, which is often one."""
+    i = tl.arange(0, BLOCK)
+    tl.store(target + i, tl.load(source + i * stride))
+
+
+@triton.jit
+def choose(x, SCALE: tl.constexpr, MODE: tl.constexpr, TYPE: tl.constexpr, ROUND: tl.constexpr, F: tl.constexpr):
+    """Takes a constant of every kind."""
+    value = tl.load(x)
+    if SCALE is not None:
+        value = value * SCALE
+    if MODE == "double":
+        value = value + value
+    if ROUND:
+        value = value.to(TYPE).to(tl.float32)
+    tl.store(x, F(value))
+
+
+@triton.jit
+def square(x):
+    """For constants that are functions."""
+    return x * x
+
+
+@triton.jit
+def square_all(x):
+    """Compiles, and calls a helper."""
+    tl.store(x, square(tl.load(x)))
+
+
+@triton.jit
+def scaled(x, BLOCK: tl.constexpr = 64, FACTOR: tl.constexpr = 2.0):
+    """Has defaults."""
+    i = tl.arange(0, BLOCK)
+    tl.store(x + i, tl.load(x + i) * FACTOR)
+
+
+@triton.jit
+def multiply_add(x):
+    """Is one instruction or two."""
+    tl.store(x, tl.load(x) * tl.load(x + 1) + tl.load(x + 2))
+
+
+@triton.jit
+def matmul(a, b, c, N: tl.constexpr):
+    """Needs shared memory for its two operands, twice at two stages."""
+    i = tl.arange(0, N)
+    inside = i[:, None] * N + i[None, :]
+    total = tl.zeros((N, N), dtype=tl.float32)
+    for step in range(4):
+        total += tl.dot(tl.load(a + step * N * N + inside), tl.load(b + step * N * N + inside))
+    tl.store(c + inside, total)
+
+
+@triton.jit
+def described(x, rows):
+    """Makes a tensor descriptor on the device, for which some targets need scratch memory."""
+    descriptor = tl.make_tensor_descriptor(x, [rows, 64], [64, 1], [16, 64])
+    descriptor.store([0, 0], descriptor.load([0, 0]) + 1.0)
+
+
+@triton.jit
+def reports(x):
+    """Has strings in its cubin."""
+    value = tl.load(x)
+    tl.static_assert(value.dtype == tl.float32, "only for fp32")
+    tl.device_assert(value > 0, "must be positive")
+    tl.device_print("value", value)
+    tl.store(x, value)
+
+
+@triton.jit
+def misspelt(x):
+    """Fails in the front end, in a helper."""
+    tl.store(x, _broken(tl.load(x)))
+
+
+@triton.jit
+def _broken(value):
+    return value * undefined_name  # noqa: F821 - the defect
+
+
+@triton.jit
+def bad_assembly(x):
+    """Fails in ptxas."""
+    value = tl.load(x)
+    tl.store(x, tl.inline_asm_elementwise("nonsense $0, $1;", "=r,r", [value], dtype=tl.int32, is_pure=True, pack=1))
+
+
+@triton.jit
+def bad_constraint(x):
+    """LLVM prints an error and goes on with the instruction left out."""
+    value = tl.load(x)
+    tl.store(x, tl.inline_asm_elementwise("mov.u32 $0, $1;", "=x,r", [value], dtype=tl.int32, is_pure=True, pack=1))
+
+
+@triton.jit
+def aborts(x):
+    """LLVM ends its process on the operand number."""
+    value = tl.load(x)
+    tl.store(x, tl.inline_asm_elementwise("mov.u32 $0, $7;", "=r,r", [value], dtype=tl.int32, is_pure=True, pack=1))

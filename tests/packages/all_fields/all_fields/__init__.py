@@ -1,0 +1,1 @@
+"""A package whose plugin has a field of every type."""

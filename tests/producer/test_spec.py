@@ -1,0 +1,271 @@
+"""Declarations are checked where they stand: the field is named, TypeError for a type, ValueError for a value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from helpers import kernels
+
+from tensoracle_producer import KernelSpec, Pointer, Scalar
+
+COPY: dict[str, Any] = {
+    "name": "copy",
+    "arguments": [Pointer("fp32"), Pointer("fp32"), Scalar("i32")],
+    "constants": {"BLOCK": 64},
+}
+
+
+def case(label: str, fields: dict[str, Any], error: type[Exception], *words: str) -> Any:
+    return pytest.param(fields, error, words, id=label)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "words"),
+    [
+        case("unknown element", {"element": "float32"}, ValueError, "Pointer.element", "'float32'", "fp32"),
+        case("empty element", {"element": ""}, ValueError, "Pointer.element"),
+        case("Triton's pointer type", {"element": "*fp32"}, ValueError, "Pointer.element", "'*fp32'"),
+        case("element of another type", {"element": 32}, TypeError, "Pointer.element", "str", "32"),
+        case("divisor 7", {"element": "fp32", "divisible_by": 7}, ValueError, "Pointer.divisible_by", "7"),
+        case("divisor 0", {"element": "fp32", "divisible_by": 0}, ValueError, "Pointer.divisible_by", "0"),
+        case("divisor -16", {"element": "fp32", "divisible_by": -16}, ValueError, "Pointer.divisible_by", "-16"),
+        case("divisor 256", {"element": "fp32", "divisible_by": 256}, ValueError, "Pointer.divisible_by", "256"),
+        case("divisor true", {"element": "fp32", "divisible_by": True}, TypeError, "Pointer.divisible_by", "True"),
+        case("divisor 16.0", {"element": "fp32", "divisible_by": 16.0}, TypeError, "Pointer.divisible_by", "16.0"),
+        case("divisor text", {"element": "fp32", "divisible_by": "16"}, TypeError, "Pointer.divisible_by", "'16'"),
+        case("misspelt option", {"element": "fp32", "divisble_by": 16}, TypeError, "divisble_by"),
+    ],
+)
+def test_pointer_refuses(fields: dict[str, Any], error: type[Exception], words: tuple[str, ...]) -> None:
+    with pytest.raises(error) as caught:
+        Pointer(**fields)
+    assert all(word in str(caught.value) for word in words)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "words"),
+    [
+        case("unknown type", {"type": "int"}, ValueError, "Scalar.type", "'int'", "i32"),
+        case("fp8, which is no parameter type", {"type": "fp8e5"}, ValueError, "Scalar.type", "'fp8e5'"),
+        case("pointer", {"type": "*i32"}, ValueError, "Scalar.type", "'*i32'"),
+        case("type of another type", {"type": int}, TypeError, "Scalar.type", "str"),
+        case("divisor 12", {"type": "i32", "divisible_by": 12}, ValueError, "Scalar.divisible_by", "12"),
+        case("divisor None", {"type": "i32", "divisible_by": None}, TypeError, "Scalar.divisible_by", "None"),
+        case("divisor of a float", {"type": "fp32", "divisible_by": 16}, ValueError, "Scalar.divisible_by", "fp32"),
+        case("divisor of a bool", {"type": "i1", "divisible_by": 2}, ValueError, "Scalar.divisible_by", "i1"),
+        case("value of a float", {"type": "fp32", "equal_to": 1}, ValueError, "Scalar.equal_to", "fp32"),
+        case("value of a bool", {"type": "i1", "equal_to": 1}, ValueError, "Scalar.equal_to", "i1"),
+        case("float as i32", {"type": "i32", "equal_to": 1.0}, TypeError, "Scalar.equal_to", "1.0"),
+        case("true as i32", {"type": "i32", "equal_to": True}, TypeError, "Scalar.equal_to", "True"),
+        case("text as i32", {"type": "i32", "equal_to": "1"}, TypeError, "Scalar.equal_to", "'1'"),
+        case("above i8", {"type": "i8", "equal_to": 128}, ValueError, "Scalar.equal_to", "127", "128"),
+        case("below i16", {"type": "i16", "equal_to": -32769}, ValueError, "Scalar.equal_to", "-32768", "-32769"),
+        case("above i64", {"type": "i64", "equal_to": 2**63}, ValueError, "Scalar.equal_to", str(2**63)),
+        case("below u32", {"type": "u32", "equal_to": -1}, ValueError, "Scalar.equal_to", "0", "-1"),
+        case("above u64", {"type": "u64", "equal_to": 2**64}, ValueError, "Scalar.equal_to", str(2**64)),
+        case(
+            "value and divisor at odds",
+            {"type": "i32", "equal_to": 8, "divisible_by": 16},
+            ValueError,
+            "Scalar.equal_to",
+            "8",
+            "16",
+        ),
+        case("misspelt option", {"type": "i32", "equals": 1}, TypeError, "equals"),
+    ],
+)
+def test_scalar_refuses(fields: dict[str, Any], error: type[Exception], words: tuple[str, ...]) -> None:
+    with pytest.raises(error) as caught:
+        Scalar(**fields)
+    assert all(word in str(caught.value) for word in words)
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [("i8", -128), ("i8", 127), ("u8", 255), ("i32", 0), ("i64", -(2**63)), ("u64", 2**64 - 1)],
+)
+def test_scalar_takes_the_ends_of_its_range(type_: str, value: int) -> None:
+    assert Scalar(type_, equal_to=value).equal_to == value
+
+
+def test_assumptions_are_given_by_name() -> None:
+    with pytest.raises(TypeError):
+        Pointer("fp32", 16)  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        Scalar("i32", 16)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "words"),
+    [
+        case("name of another type", {"name": 5}, TypeError, "KernelSpec.name", "5"),
+        case("empty name", {"name": ""}, ValueError, "KernelSpec.name", "''"),
+        case("name with a path", {"name": "../copy"}, ValueError, "KernelSpec.name", "'../copy'"),
+        case("name with a dash", {"name": "copy-fp32"}, ValueError, "KernelSpec.name", "'copy-fp32'"),
+        case("name with a line end", {"name": "copy\n"}, ValueError, "KernelSpec.name"),
+        case("name beyond ASCII", {"name": "kopiér"}, ValueError, "KernelSpec.name", "'kopiér'"),
+        case("name begins with a digit", {"name": "2copy"}, ValueError, "KernelSpec.name", "'2copy'"),
+        case("arguments None", {"arguments": None}, TypeError, "arguments", "None"),
+        case("arguments one pointer", {"arguments": Pointer("fp32")}, TypeError, "arguments", "Pointer"),
+        case("arguments Triton's types", {"arguments": ["*fp32"] * 3}, TypeError, "arguments[0]", "'*fp32'"),
+        case(
+            "an argument's class",
+            {"arguments": [Pointer("fp32"), Pointer, Scalar("i32")]},
+            TypeError,
+            "arguments[1]",
+        ),
+        case("too few arguments", {"arguments": [Pointer("fp32")]}, ValueError, "arguments has 1", "3", "size"),
+        case("too many arguments", {"arguments": [Pointer("fp32")] * 4}, ValueError, "arguments has 4", "3"),
+        case("constants None", {"constants": None}, TypeError, "constants", "None"),
+        case("constants a list", {"constants": ["BLOCK"]}, TypeError, "constants", "['BLOCK']"),
+        case("constant missing", {"constants": {}}, ValueError, "constants lacks `BLOCK`"),
+        case("constant misspelt", {"constants": {"BLOK": 64}}, ValueError, "constants has `BLOK`", "BLOCK"),
+        case("warps 0", {"num_warps": 0}, ValueError, "num_warps", "0"),
+        case("warps 3", {"num_warps": 3}, ValueError, "num_warps", "3"),
+        case("warps 64", {"num_warps": 64}, ValueError, "num_warps", "64"),
+        case("warps 4.0", {"num_warps": 4.0}, TypeError, "num_warps", "4.0"),
+        case("warps True", {"num_warps": True}, TypeError, "num_warps", "True"),
+        case("stages 0", {"num_stages": 0}, ValueError, "num_stages", "0"),
+        case("stages -1", {"num_stages": -1}, ValueError, "num_stages", "-1"),
+        case("stages text", {"num_stages": "2"}, TypeError, "num_stages", "'2'"),
+        case("stages None", {"num_stages": None}, TypeError, "num_stages", "None"),
+        case("registers 0", {"maxnreg": 0}, ValueError, "maxnreg", "0"),
+        case("registers 1000", {"maxnreg": 1000}, ValueError, "maxnreg", "1000"),
+        case("registers 64.0", {"maxnreg": 64.0}, TypeError, "maxnreg", "64.0"),
+        case("fusion 1", {"enable_fp_fusion": 1}, TypeError, "enable_fp_fusion", "1"),
+        case("fusion None", {"enable_fp_fusion": None}, TypeError, "enable_fp_fusion", "None"),
+        case(
+            "unknown precision",
+            {"default_dot_input_precision": "fp16"},
+            ValueError,
+            "default_dot_input_precision",
+            "'fp16'",
+            "tf32",
+        ),
+        case(
+            "precision None",
+            {"default_dot_input_precision": None},
+            TypeError,
+            "default_dot_input_precision",
+            "None",
+        ),
+    ],
+)
+def test_kernel_spec_refuses(fields: dict[str, Any], error: type[Exception], words: tuple[str, ...]) -> None:
+    with pytest.raises(error) as caught:
+        KernelSpec(kernels.copy, **{**COPY, **fields})
+    assert all(word in str(caught.value) for word in words)
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["num_wraps", "num_ctas", "launch_cooperative_grid", "launch_pdl", "cluster_dims", "waves_per_eu"],
+)
+def test_an_option_that_is_not_offered_is_refused_by_name(option: str) -> None:
+    """Neither a slip of the pen nor an option that the launcher would have to honour is ever ignored."""
+    with pytest.raises(TypeError, match=option):
+        KernelSpec(kernels.copy, **{**COPY, option: 8})
+
+
+def test_message_names_the_kernel() -> None:
+    with pytest.raises(ValueError, match="KernelSpec `copy`"):
+        KernelSpec(kernels.copy, **{**COPY, "num_warps": 64})
+
+
+def autotuned() -> Any:
+    import triton
+
+    return triton.autotune([triton.Config({"BLOCK": 64})], key=["size"])(kernels.copy)
+
+
+def with_heuristics() -> Any:
+    import triton
+
+    return triton.heuristics({"BLOCK": lambda _: 64})(kernels.copy)
+
+
+def gluon() -> Any:
+    from triton.experimental import gluon
+
+    return gluon.jit(kernels.copy.fn)
+
+
+def constexpr_function() -> Any:
+    import triton
+
+    return triton.constexpr_function(kernels.copy.fn)
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        pytest.param(autotuned, ("Autotuner", "chooses at run time", "num_warps"), id="autotuned"),
+        pytest.param(with_heuristics, ("Heuristics", "chooses at run time"), id="with heuristics"),
+        pytest.param(gluon, ("triton.jit",), id="a Gluon kernel"),
+        pytest.param(constexpr_function, ("triton.jit",), id="a constexpr_function"),
+        pytest.param(lambda: kernels.copy.fn, ("triton.jit",), id="a plain function"),
+        pytest.param(lambda: "copy", ("triton.jit", "'copy'"), id="a name"),
+        pytest.param(lambda: None, ("triton.jit", "None"), id="None"),
+    ],
+)
+def test_only_a_triton_jit_function_is_a_kernel(function: Any, words: tuple[str, ...]) -> None:
+    with pytest.raises(TypeError, match="KernelSpec `copy`: function") as caught:
+        KernelSpec(function(), **COPY)
+    assert all(word in str(caught.value) for word in words)
+
+
+def test_device_assertions_are_refused_rather_than_lost() -> None:
+    import triton
+
+    with pytest.raises(ValueError, match="KernelSpec `reports`: function is declared with debug=True"):
+        KernelSpec(triton.jit(debug=True)(kernels.reports.fn), name="reports", arguments=[Pointer("fp32")])
+
+
+def test_a_constexpr_parameter_with_a_default_may_be_left_out() -> None:
+    spec = KernelSpec(kernels.scaled, name="scaled", arguments=[Pointer("fp32")])
+    assert spec.constants == {"BLOCK": 64, "FACTOR": 2.0}
+
+
+def test_a_given_constant_goes_before_the_default_and_order_is_the_functions() -> None:
+    spec = KernelSpec(kernels.scaled, name="scaled", arguments=[Pointer("fp32")], constants={"FACTOR": 3, "BLOCK": 32})
+    assert list(spec.constants.items()) == [("BLOCK", 32), ("FACTOR", 3)]
+
+
+def test_a_parameter_that_is_not_annotated_can_be_a_constant() -> None:
+    spec = KernelSpec(
+        kernels.copy,
+        name="copy",
+        arguments=[Pointer("fp32"), Pointer("fp32")],
+        constants={"BLOCK": 64, "size": 64},
+    )
+    assert [name for name, _ in spec.parameters] == ["source", "target"]
+
+
+def test_arguments_may_come_from_a_generator() -> None:
+    spec = KernelSpec(kernels.copy, **{**COPY, "arguments": (argument for argument in COPY["arguments"])})
+    assert spec.arguments == tuple(COPY["arguments"])
+
+
+def test_a_later_change_of_what_was_passed_does_not_reach_the_spec() -> None:
+    constants = {"BLOCK": 64}
+    spec = KernelSpec(kernels.copy, **{**COPY, "constants": constants})
+    constants["BLOCK"] = 128
+    assert spec.constants == {"BLOCK": 64}
+
+
+def test_every_option_that_changes_numbers_has_a_value_of_its_own() -> None:
+    """Triton's defaults move between releases (3.9 announces another one for fusion)."""
+    assert KernelSpec(kernels.copy, **COPY).options == {
+        "num_warps": 4,
+        "num_stages": 3,
+        "maxnreg": None,
+        "enable_fp_fusion": True,
+        "default_dot_input_precision": "tf32",
+    }
+
+
+def test_a_spec_cannot_be_changed() -> None:
+    spec = KernelSpec(kernels.copy, **COPY)
+    with pytest.raises(AttributeError):
+        spec.num_warps = 8  # type: ignore[misc]

@@ -1,0 +1,244 @@
+"""The hook's options: what is taken, and what is refused with which words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hatch_tensoracle.config import HookConfig, LibraryConfig
+from hatch_tensoracle.errors import ConfigurationError
+from hatch_tensoracle.targets import DEFAULT_TARGETS, TARGETS
+
+FLAT: dict[str, Any] = {"kernels": "kernels.py:KERNELS", "sources": ["src/plugin.cpp"], "library": "pkg/libpkg.so"}
+
+
+def refusal(table: dict[str, Any]) -> ConfigurationError:
+    with pytest.raises(ConfigurationError) as caught:
+        HookConfig.from_table(table)
+    return caught.value
+
+
+def test_the_flat_form_is_one_library() -> None:
+    config = HookConfig.from_table({**FLAT, "targets": ["sm90", "sm75"]})
+    assert config.libraries == (
+        LibraryConfig(
+            kernels="kernels.py:KERNELS",
+            sources=("src/plugin.cpp",),
+            library="pkg/libpkg.so",
+            targets=("sm90", "sm75"),
+        ),
+    )
+
+
+def test_the_array_form_keeps_libraries_in_their_order() -> None:
+    tables = [{**FLAT, "library": f"pkg/lib{name}.so"} for name in ("z", "a")]
+    config = HookConfig.from_table({"libraries": tables})
+    assert [library.library for library in config.libraries] == ["pkg/libz.so", "pkg/liba.so"]
+
+
+def test_targets_are_the_default_ones_if_left_out() -> None:
+    (library,) = HookConfig.from_table(FLAT).libraries
+    assert library.targets == DEFAULT_TARGETS == ("sm86", "sm89", "sm120")
+
+
+def test_every_known_target_is_taken() -> None:
+    (library,) = HookConfig.from_table({**FLAT, "targets": list(TARGETS)}).libraries
+    assert library.targets == tuple(TARGETS)
+
+
+def test_the_manifest_lies_beside_the_library() -> None:
+    (library,) = HookConfig.from_table({**FLAT, "library": "pkg/sub/libx.y-z.so"}).libraries
+    assert library.manifest == "pkg/sub/libx.y-z.bundle.json"
+
+
+def test_kernels_names_a_file_and_a_list_in_it() -> None:
+    (library,) = HookConfig.from_table({**FLAT, "kernels": "sub dir/kernels.v2.py:ALL_2"}).libraries
+    assert (library.kernels_file, library.kernels_name) == ("sub dir/kernels.v2.py", "ALL_2")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        pytest.param("dependencies", ["numpy"], id="dependencies"),
+        pytest.param("require-runtime-dependencies", True, id="require-runtime-dependencies"),
+        pytest.param("require-runtime-features", ["extra"], id="require-runtime-features"),
+        pytest.param("enable-by-default", False, id="enable-by-default"),
+    ],
+)
+@pytest.mark.parametrize("form", [FLAT, {"libraries": [FLAT]}], ids=["flat", "array"])
+def test_options_that_hatchling_reads_itself_are_no_unknown_ones(form: dict[str, Any], key: str, value: object) -> None:
+    assert HookConfig.from_table({**form, key: value}) == HookConfig.from_table(form)
+
+
+@pytest.mark.parametrize("option", ["kernels", "sources", "library"])
+def test_an_option_without_default_must_be_given(option: str) -> None:
+    error = refusal({key: value for key, value in FLAT.items() if key != option})
+    assert str(error) == f"Option `{option}` for build hook `tensoracle` is missing"
+    assert error.remedy == "Options are kernels, sources, library, targets."
+
+
+def test_an_empty_table_says_what_is_missing() -> None:
+    assert str(refusal({})) == "Option `kernels` for build hook `tensoracle` is missing"
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        pytest.param("kernel", "did you mean `kernels`?", id="kernel"),
+        pytest.param("source", "did you mean `sources`?", id="source"),
+        pytest.param("target", "did you mean `targets`?", id="target"),
+        pytest.param("libary", "did you mean `library`?", id="libary"),
+        pytest.param("ptxx", "known are `kernels`, `sources`, `library`, `targets`", id="nothing-near"),
+    ],
+)
+def test_an_unknown_option_suggests_the_nearest(key: str, hint: str) -> None:
+    error = refusal({**FLAT, key: "x"})
+    assert str(error) == f"Option `{key}` for build hook `tensoracle` is an unknown key; {hint}"
+
+
+def test_an_unknown_option_of_one_library_says_which_library() -> None:
+    error = refusal({"libraries": [FLAT, {**FLAT, "library": "pkg/libother.so", "sorces": []}]})
+    assert (
+        str(error)
+        == "Option `libraries[1].sorces` for build hook `tensoracle` is an unknown key; did you mean `sources`?"
+    )
+
+
+def test_plugins_without_cpp_are_refused_with_what_to_do_instead() -> None:
+    error = refusal({**FLAT, "plugins": "plugins.py:PLUGINS"})
+    assert str(error) == "Option `plugins` for build hook `tensoracle` is not supported yet"
+    assert error.remedy == "Declare the plugin in C++ and name its file in `sources`."
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "where", "problem"),
+    [
+        pytest.param(
+            "kernels", ["kernels.py:K"], "kernels", "must be a string, not ['kernels.py:K']", id="kernels-list"
+        ),
+        pytest.param("kernels", 3, "kernels", "must be a string, not 3", id="kernels-number"),
+        pytest.param("sources", "a.cpp", "sources", "must be an array, not 'a.cpp'", id="sources-string"),
+        pytest.param("sources", ["a.cpp", 3], "sources[1]", "must be a string, not 3", id="source-number"),
+        pytest.param("library", True, "library", "must be a string, not True", id="library-bool"),
+        pytest.param("library", {"a": 1}, "library", "must be a string, not {'a': 1}", id="library-table"),
+        pytest.param("targets", "sm86", "targets", "must be an array, not 'sm86'", id="targets-string"),
+        pytest.param("targets", [86], "targets[0]", "must be a string, not 86", id="target-number"),
+    ],
+)
+def test_a_value_of_the_wrong_type_says_what_it_is_and_must_be(
+    option: str, value: object, where: str, problem: str
+) -> None:
+    error = refusal({**FLAT, option: value})
+    assert str(error) == f"Option `{where}` for build hook `tensoracle` {problem}"
+
+
+@pytest.mark.parametrize("value", ["x", {"kernels": "k.py:K"}, ["x"]], ids=["string", "table", "array-of-strings"])
+def test_libraries_must_be_an_array_of_tables(value: object) -> None:
+    assert "for build hook `tensoracle` must be a" in str(refusal({"libraries": value}))
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "kernels.py", "kernels.py:", ":KERNELS", "kernels:KERNELS", "kernels.py:a b", "kernels.py:K:L", "k.py:2"],
+)
+def test_kernels_must_be_a_file_and_a_name(value: str) -> None:
+    error = refusal({**FLAT, "kernels": value})
+    assert str(error) == f"Option `kernels` for build hook `tensoracle` must be `FILE.py:NAME`, not {value!r}"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("libpkg.so", id="outside-any-package"),
+        pytest.param("/pkg/libpkg.so", id="absolute"),
+        pytest.param("pkg/../libpkg.so", id="parent"),
+        pytest.param("./pkg/libpkg.so", id="dot"),
+        pytest.param("pkg//libpkg.so", id="empty-part"),
+        pytest.param("pkg\\libpkg.so", id="backslash"),
+        pytest.param("pkg/pkg.so", id="no-lib-prefix"),
+        pytest.param("pkg/lib.so", id="no-name"),
+        pytest.param("pkg/libpkg.dll", id="other-suffix"),
+        pytest.param("pkg/libpkg.so.1", id="version-suffix"),
+        pytest.param("pkg/libpkg.so\n", id="newline"),
+        pytest.param("pkg/lib${x}.so", id="cmake-variable"),
+    ],
+)
+def test_library_must_be_a_plain_path_of_a_shared_object_in_the_wheel(value: str) -> None:
+    error = refusal({**FLAT, "library": value})
+    must = f"must be a path in the wheel such as `pkg/libpkg.so`, not {value!r}"
+    assert str(error) == f"Option `library` for build hook `tensoracle` {must}"
+
+
+@pytest.mark.parametrize("option", ["sources", "targets"])
+def test_an_empty_array_is_refused(option: str) -> None:
+    assert str(refusal({**FLAT, option: []})).startswith(
+        f"Option `{option}` for build hook `tensoracle` must name at least one"
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "hint"),
+    [
+        pytest.param("sm_86", "did you mean `sm86`?", id="underscore"),
+        pytest.param("sm90a", "did you mean `sm90`?", id="architecture-specific"),
+        pytest.param("gfx942", f"known are {', '.join(TARGETS)}", id="other-vendor"),
+    ],
+)
+def test_an_unknown_target_suggests_the_nearest(target: str, hint: str) -> None:
+    error = refusal({**FLAT, "targets": ["sm86", target]})
+    assert str(error) == f"Option `targets[1]` for build hook `tensoracle` is an unknown target `{target}`; {hint}"
+
+
+def test_two_libraries_at_one_path_are_refused() -> None:
+    error = refusal({"libraries": [FLAT, FLAT]})
+    assert "Option `libraries` for build hook `tensoracle` must give each library its own path" in str(error)
+
+
+def test_no_library_at_all_is_refused() -> None:
+    error = refusal({"libraries": []})
+    assert str(error) == "Option `libraries` for build hook `tensoracle` must have at least one library"
+
+
+def test_flat_options_beside_libraries_are_refused() -> None:
+    error = refusal({"libraries": [FLAT], "targets": ["sm86"]})
+    assert (
+        str(error) == "Option `targets` for build hook `tensoracle` must stand in each of `libraries`, not beside them"
+    )
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """The files that FLAT names."""
+    (tmp_path / "src").mkdir()
+    for name in ("kernels.py", "src/plugin.cpp"):
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+def test_nothing_is_said_if_all_are_there(project: Path) -> None:
+    HookConfig.from_table(FLAT).check_files(project)
+
+
+@pytest.mark.parametrize(("option", "file"), [("kernels", "kernels.py"), ("sources", "src/plugin.cpp")])
+def test_a_missing_file_is_named_with_its_option(project: Path, option: str, file: str) -> None:
+    (project / file).unlink()
+    with pytest.raises(ConfigurationError) as caught:
+        HookConfig.from_table(FLAT).check_files(project)
+    assert str(caught.value) == (
+        f"Option `{option}` for build hook `tensoracle` names '{file}', which is not in {project}"
+    )
+    assert caught.value.remedy == "Paths are relative to pyproject.toml; is the file left out of the sdist?"
+
+
+def test_a_directory_is_no_source_file(project: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"names 'src', which is not"):
+        HookConfig.from_table({**FLAT, "sources": ["src"]}).check_files(project)
+
+
+def test_every_library_is_looked_at(project: Path) -> None:
+    other = {**FLAT, "library": "pkg/libother.so", "sources": ["src/other.cpp"]}
+    with pytest.raises(ConfigurationError, match=r"names 'src/other\.cpp'"):
+        HookConfig.from_table({"libraries": [FLAT, other]}).check_files(project)

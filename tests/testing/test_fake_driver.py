@@ -1,0 +1,751 @@
+"""The fake driver does what the CUDA driver API documents, and where that leaves room, what driver 580 was seen to do.
+
+Where drivers differ it is the strict one: code is looked at when it is loaded, and neither code nor a kernel's first use
+in a context is permitted under capture.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import struct
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from testing.child import in_child
+
+from hatch_tensoracle.elf import read_cubin
+from hatch_tensoracle.testing import Context, Cuda, CudaError, FakeDriver, FakeDriverError, Stream
+from hatch_tensoracle.testing.cuda import CaptureMode
+from hatch_tensoracle.testing.records import (
+    Allocation,
+    AttributeSetting,
+    Call,
+    CaptureBegin,
+    CaptureModeExchange,
+    Copy,
+    Free,
+    FunctionLoad,
+    Launch,
+    LibraryLoad,
+    LibraryUnload,
+)
+
+KERNEL = b"add_rms_norm"
+THREADS = 128
+RELAXED = 2
+
+
+def fails(error: str, call: Callable[..., object], *arguments: object) -> None:
+    """Assert that a call fails with that error."""
+    with pytest.raises(CudaError) as caught:
+        call(*arguments)
+    assert caught.value.name == f"CUDA_ERROR_{error}"
+
+
+def made(cuda: Cuda, name: str, *arguments: object) -> ctypes.c_void_p:
+    """What a call writes through its first parameter."""
+    handle = ctypes.c_void_p()
+    cuda.call(name, ctypes.byref(handle), *arguments)
+    return handle
+
+
+def load(cuda: Cuda, code: bytes) -> ctypes.c_void_p:
+    """Load code; the driver copies it."""
+    return made(cuda, "cuLibraryLoadData", code, None, None, 0, None, None, 0)
+
+
+def kernel_of(cuda: Cuda, cubins: Path, sm: int = 86) -> ctypes.c_void_p:
+    """A kernel of the example."""
+    return made(cuda, "cuLibraryGetKernel", load(cuda, cubin(cubins, sm)), KERNEL)
+
+
+def cubin(cubins: Path, sm: int = 86) -> bytes:
+    """A cubin of the example."""
+    return (cubins / f"add_rms_norm_fp16.0.sm{sm}.cubin").read_bytes()
+
+
+def patched(code: bytes, offset: int, value: bytes) -> bytes:
+    """The code with other bytes at an offset."""
+    return code[:offset] + value + code[offset + len(value) :]
+
+
+def labelled(code: bytes, sm: int, *, specific: bool) -> bytes:
+    """A cubin that says it is for another SM: e_flags is at offset 48."""
+    flags = sm | 0x500 | (0x800 if specific else 0)
+    return patched(patched(code, 8, b"\x07"), 48, struct.pack("<I", flags))
+
+
+def launch(
+    cuda: Cuda,
+    kernel: ctypes.c_void_p,
+    stream: Stream | None,
+    *,
+    grid: tuple[int, int, int] = (1, 1, 1),
+    block: tuple[int, int, int] = (THREADS, 1, 1),
+    shared: int = 16,
+) -> None:
+    """Launch a kernel of the example, whose arguments are five pointers, an int, a float and two pointers."""
+    values = [*(ctypes.c_uint64(i) for i in range(5)), ctypes.c_int(-2), ctypes.c_float(0.5), *[ctypes.c_uint64(0)] * 2]
+    addresses = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+    handle = ctypes.c_void_p(stream.handle if stream else 0)
+    cuda.call("cuLaunchKernel", kernel, *(ctypes.c_uint(n) for n in (*grid, *block, shared)), handle, addresses, None)
+
+
+def in_thread(body: Callable[[], object]) -> object:
+    """Run in a thread of its own, and return or raise what it does."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(body).result()
+
+
+# The process's driver.
+
+
+@in_child
+def test_driver_is_what_a_library_finds_by_name() -> None:
+    FakeDriver([86])
+    assert hasattr(ctypes.CDLL("libcuda.so.1"), "fakeDriverAddDevice")
+
+
+@in_child
+def test_driver_refuses_to_replace_another_that_is_loaded(tmp_path: Path) -> None:
+    import subprocess
+
+    (tmp_path / "driver.c").write_text("int cuInit(unsigned flags) { return flags; }")
+    real = tmp_path / "libcuda.so.1"
+    command = ["gcc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", str(real), str(tmp_path / "driver.c")]
+    subprocess.run(command, check=True)
+    ctypes.CDLL(str(real))
+    with pytest.raises(FakeDriverError, match="the real driver, is loaded in this process already"):
+        FakeDriver([86])
+
+
+@in_child
+def test_process_keeps_its_devices() -> None:
+    with FakeDriver([86, 90]):
+        pass
+    with FakeDriver([86, 90]) as driver:
+        assert driver.current_context() is None
+    with pytest.raises(FakeDriverError, match=r"has the devices \[86, 90\] in this process already, and is given \[86\]"):
+        FakeDriver([86])
+
+
+@in_child
+def test_contexts_are_destroyed_at_the_end() -> None:
+    with FakeDriver([86]) as driver:
+        first, second = driver.create_context(), driver.create_context()
+        second.destroy()
+    assert not first.is_alive()
+
+
+@in_child
+def test_nothing_works_before_initialisation() -> None:
+    FakeDriver([86])
+    from hatch_tensoracle.testing import native
+
+    fresh = ctypes.CDLL(None)  # the same process has initialised it: ask a second copy, loaded by path
+    del fresh
+    import shutil
+    import tempfile
+
+    copy = Path(tempfile.mkdtemp()) / "libother.so"
+    shutil.copyfile(native.build(native.FAKE_DRIVER), copy)
+    library = ctypes.CDLL(str(copy))
+    assert library.cuCtxGetCurrent(ctypes.byref(ctypes.c_void_p())) == 3
+    assert library.cuInit(0) == 100  # CUDA_ERROR_NO_DEVICE
+
+
+# Devices.
+
+
+@in_child
+def test_devices_have_the_capabilities_that_the_test_gives() -> None:
+    driver = FakeDriver([75, 86, 121, 130])
+    count, value = ctypes.c_int(), ctypes.c_int()
+    driver.call("cuDeviceGetCount", ctypes.byref(count))
+    assert count.value == 4
+    seen = []
+    for device in range(4):
+        capability = []
+        for attribute in (75, 76, 97):
+            driver.call("cuDeviceGetAttribute", ctypes.byref(value), attribute, device)
+            capability.append(value.value)
+        seen.append(tuple(capability))
+    assert seen == [(7, 5, 64 << 10), (8, 6, 99 << 10), (12, 1, 99 << 10), (13, 0, 99 << 10)]
+    fails("INVALID_DEVICE", driver.call, "cuDeviceGet", ctypes.byref(value), 4)
+    fails("INVALID_DEVICE", driver.call, "cuDeviceGetAttribute", ctypes.byref(value), 75, -1)
+    fails("INVALID_VALUE", driver.call, "cuDeviceGetAttribute", ctypes.byref(value), 9999, 0)
+
+
+@in_child
+def test_errors_have_names_and_descriptions() -> None:
+    driver = FakeDriver([86])
+    with pytest.raises(CudaError, match=r"cuMemAlloc: CUDA_ERROR_INVALID_CONTEXT \(201\): invalid device context"):
+        driver.allocate(16)
+
+
+# Contexts.
+
+
+@in_child
+def test_each_thread_has_a_current_context_of_its_own() -> None:
+    driver = FakeDriver([86, 90])
+    first = driver.create_context(0)
+    second = driver.create_context(1)
+
+    def other() -> int | None:
+        assert driver.current_context() is None
+        first.make_current()
+        context = driver.current_context()
+        return context and context.handle
+
+    assert in_thread(other) == first.handle
+    assert cast("Context", driver.current_context()).handle == second.handle
+    with first:
+        device = ctypes.c_int()
+        driver.call("cuCtxGetDevice", ctypes.byref(device))
+        assert device.value == 0
+    assert cast("Context", driver.current_context()).handle == second.handle
+
+
+@in_child
+def test_destroyed_context_fails_wherever_it_is_used(cubins: Path) -> None:
+    driver = FakeDriver([86])
+    context = driver.create_context()
+    stream, kernel, memory = context.create_stream(), kernel_of(driver, cubins), driver.allocate(64)
+    driver.call("cuCtxPopCurrent", None)
+
+    ready, destroyed = threading.Event(), threading.Event()
+
+    def holder() -> None:
+        context.make_current()
+        ready.set()
+        destroyed.wait()
+        fails("CONTEXT_IS_DESTROYED", driver.allocate, 16)
+        fails("CONTEXT_IS_DESTROYED", made, driver, "cuKernelGetFunction", kernel)
+        fails("CONTEXT_IS_DESTROYED", driver.call, "cuCtxSynchronize")
+        fails("CONTEXT_IS_DESTROYED", launch, driver, kernel, None)
+
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(holder)
+        ready.wait()
+        context.destroy()
+        destroyed.set()
+        held.result()
+    fails("CONTEXT_IS_DESTROYED", context.make_current)
+    fails("CONTEXT_IS_DESTROYED", context.__enter__)
+    fails("CONTEXT_IS_DESTROYED", context.destroy)
+    fails("CONTEXT_IS_DESTROYED", launch, driver, kernel, stream)
+    with driver.create_context():
+        fails("INVALID_VALUE", driver.free, memory)  # it went with its context
+
+
+@in_child
+def test_destroying_the_current_context_leaves_the_one_below() -> None:
+    driver = FakeDriver([86])
+    below = driver.create_context()
+    driver.create_context().destroy()
+    assert cast("Context", driver.current_context()).handle == below.handle
+    below.destroy()
+    assert driver.current_context() is None
+    fails("INVALID_CONTEXT", driver.call, "cuCtxPopCurrent", None)
+    fails("INVALID_CONTEXT", driver.call, "cuCtxDestroy", ctypes.c_void_p(12345))
+
+
+@in_child
+def test_primary_context_lives_while_it_is_retained() -> None:
+    driver = FakeDriver([86])
+    first = made(driver, "cuDevicePrimaryCtxRetain", 0)
+    assert made(driver, "cuDevicePrimaryCtxRetain", 0).value == first.value
+    fails("INVALID_CONTEXT", driver.call, "cuCtxDestroy", first)
+    for _ in range(2):
+        driver.call("cuDevicePrimaryCtxRelease", 0)
+    fails("CONTEXT_IS_DESTROYED", driver.call, "cuCtxSetCurrent", first)
+    fails("INVALID_CONTEXT", driver.call, "cuDevicePrimaryCtxRelease", 0)
+
+
+# Memory.
+
+
+@in_child
+def test_memory_keeps_what_is_copied() -> None:
+    driver = FakeDriver([86])
+    context = driver.create_context()
+    address = driver.allocate(1000)
+    assert address % 256 == 0
+    driver.copy_to_device(address + 10, b"content")
+    assert driver.copy_to_host(address + 8, 11) == b"\xa5\xa5content\xa5\xa5"
+    driver.free(address)
+    driver.free(0)
+    size = {"address": address, "size": 1000}
+    common = {"result": "CUDA_SUCCESS", "context": context.handle}
+    copy: dict[str, Any] = {**common, "owner": context.handle}
+    assert driver.records(Allocation) == (Allocation(name="cuMemAlloc", **common, **size),)
+    assert driver.records(Free) == (Free(name="cuMemFree", **copy, **size),)
+    assert driver.records(Copy) == (
+        Copy(name="cuMemcpyHtoD", direction="host to device", address=address + 10, size=7, **copy),
+        Copy(name="cuMemcpyDtoH", direction="device to host", address=address + 8, size=11, **copy),
+    )
+
+
+@in_child
+def test_memory_that_is_not_allocated_is_refused() -> None:
+    driver = FakeDriver([86])
+    driver.create_context()
+    address = driver.allocate(64)
+    fails("INVALID_VALUE", driver.allocate, 0)
+    fails("OUT_OF_MEMORY", driver.allocate, 1 << 50)
+    fails("INVALID_VALUE", driver.free, address + 8)
+    fails("INVALID_VALUE", driver.copy_to_device, address + 60, b"12345")
+    fails("INVALID_VALUE", driver.copy_to_host, address - 1, 1)
+    driver.free(address)
+    fails("INVALID_VALUE", driver.free, address)
+    fails("INVALID_VALUE", driver.copy_to_host, address, 1)
+
+
+@in_child
+def test_free_memory_is_counted_by_device() -> None:
+    driver = FakeDriver([86, 90])
+    available, total = ctypes.c_size_t(), ctypes.c_size_t()
+
+    def used() -> int:
+        driver.call("cuMemGetInfo", ctypes.byref(available), ctypes.byref(total))
+        return total.value - available.value
+
+    driver.create_context(0)
+    driver.allocate(1000)
+    driver.create_context(0)
+    driver.allocate(500)
+    assert used() == 1500
+    driver.create_context(1)
+    assert used() == 0
+
+
+# Code.
+
+
+@in_child
+def test_loaded_code_is_recorded_and_described_as_the_cubin_says(cubins: Path) -> None:
+    driver = FakeDriver([86])
+    context = driver.create_context()
+    code = cubin(cubins)
+    image = read_cubin(code).kernels[0]
+    library = load(driver, code + b"what follows it")
+    kernel = made(driver, "cuLibraryGetKernel", library, KERNEL)
+    assert made(driver, "cuLibraryGetKernel", library, KERNEL).value == kernel.value
+    digest = hashlib.sha256(code).hexdigest()
+    (record,) = driver.records(LibraryLoad)
+    assert (record.sha256, record.size, record.sm) == (digest, len(code), 86)
+    value = ctypes.c_int()
+    seen = []
+    for attribute in (0, 1, 3, 4, 6, 8):
+        driver.call("cuKernelGetAttribute", ctypes.byref(value), attribute, kernel, 0)
+        seen.append(value.value)
+    assert seen == [1024, image.static_shared, image.local_bytes, image.registers, 86, 48 * 1024 - image.static_shared]
+    made(driver, "cuKernelGetFunction", kernel)
+    made(driver, "cuKernelGetFunction", kernel)
+    (function,) = driver.records(FunctionLoad)
+    assert (function.kernel, function.sha256, function.context) == (KERNEL.decode(), digest, context.handle)
+    driver.call("cuLibraryUnload", library)
+    assert [unload.sha256 for unload in driver.records(LibraryUnload)] == [digest]
+    fails("INVALID_HANDLE", made, driver, "cuLibraryGetKernel", library, KERNEL)
+    fails("INVALID_HANDLE", launch, driver, kernel, None)
+
+
+@pytest.mark.parametrize("sm", [86, 89, 90, 120])
+def test_cubins_of_every_generation_are_read_as_inspection_reads_them(cubins: Path, sm: int) -> None:
+    if not (cubins / f"add_rms_norm_fp16.0.sm{sm}.cubin").exists():
+        pytest.skip(f"the example is not built for sm{sm}")
+    check_generation(cubins=cubins, sm=sm)
+
+
+@in_child
+def check_generation(cubins: Path, sm: int) -> None:
+    driver = FakeDriver([sm])
+    driver.create_context()
+    image = read_cubin(cubin(cubins, sm)).kernels[0]
+    kernel = kernel_of(driver, cubins, sm)
+    value = ctypes.c_int()
+    seen = []
+    for attribute in (1, 3, 4):
+        driver.call("cuKernelGetAttribute", ctypes.byref(value), attribute, kernel, 0)
+        seen.append(value.value)
+    assert seen == [image.static_shared, image.local_bytes, image.registers]
+    launch(driver, kernel, None, block=(image.threads, 1, 1))
+    assert [len(argument) for argument in driver.launches[0].arguments] == [size for _, size in image.parameters]
+
+
+@in_child
+def test_code_runs_by_the_rules_of_binary_compatibility(cubins: Path) -> None:
+    devices = [75, 80, 86, 87, 89, 90, 100, 103, 120, 121, 130]
+    driver = FakeDriver(devices)
+    value = ctypes.c_int()
+
+    def runs(sm: int, *, specific: bool = False) -> list[int]:
+        library = load(driver, labelled(cubin(cubins), sm, specific=specific))
+        kernel = made(driver, "cuLibraryGetKernel", library, KERNEL)
+        found = []
+        for number, device in enumerate(devices):
+            with driver.create_context(number):
+                try:
+                    driver.call("cuKernelGetAttribute", ctypes.byref(value), 4, kernel, number)
+                    made(driver, "cuKernelGetFunction", kernel)
+                except CudaError as error:
+                    assert error.name == "CUDA_ERROR_NO_BINARY_FOR_GPU"  # noqa: PT017 - both outcomes count
+                    fails("NO_BINARY_FOR_GPU", made, driver, "cuKernelGetFunction", kernel)
+                    fails("NO_BINARY_FOR_GPU", launch, driver, kernel, None)
+                else:
+                    found.append(device)
+        return found
+
+    assert runs(75) == [75]
+    assert runs(80) == [80, 86, 89]  # 8.7 is an integrated GPU
+    assert runs(86) == [86, 89]
+    assert runs(87) == [87]
+    assert runs(89) == [89]
+    assert runs(90) == runs(90, specific=True) == [90]
+    assert runs(100) == [100, 103]
+    assert runs(100, specific=True) == [100]
+    assert runs(120) == [120, 121]
+    assert runs(120, specific=True) == [120]
+    fails("NO_BINARY_FOR_GPU", load, driver, labelled(cubin(cubins), 91, specific=False))
+
+
+@in_child
+def test_what_is_no_cubin_is_an_invalid_image(cubins: Path) -> None:
+    driver = FakeDriver([86])
+    code = cubin(cubins)
+    padding = bytes(1 << 16)
+    for damaged in (
+        b"text\0" + padding,
+        patched(code, 0, b"\x7eELF"),
+        patched(code, 4, b"\x01"),  # 32 bits
+        patched(code, 8, b"\x06"),  # an ABI that nobody knows
+        patched(code, 18, b"\x3e\x00"),  # for x86-64
+        patched(code, 40, struct.pack("<Q", 1 << 60)),  # sections far outside
+        patched(code, 58, b"\x00\x00"),  # section headers of no size
+    ):
+        fails("INVALID_IMAGE", load, driver, damaged)
+    fails("INVALID_VALUE", made, driver, "cuLibraryLoadData", None, None, None, 0, None, None, 0)
+    fails("NOT_FOUND", made, driver, "cuLibraryGetKernel", load(driver, code), b"another")
+    fails("INVALID_HANDLE", made, driver, "cuLibraryGetKernel", ctypes.c_void_p(123), KERNEL)
+
+
+@in_child
+def test_shared_memory_must_be_opted_in_to_for_each_device(cubins: Path) -> None:
+    driver = FakeDriver([86, 89])
+    first, second = driver.create_context(0), driver.create_context(1)
+    kernel = kernel_of(driver, cubins)
+    fails("INVALID_VALUE", driver.call, "cuKernelSetAttribute", 8, 100 << 10, kernel, 0)
+    fails("INVALID_VALUE", driver.call, "cuKernelSetAttribute", 8, -1, kernel, 0)
+    fails("INVALID_VALUE", driver.call, "cuKernelSetAttribute", 4, 1, kernel, 0)
+    fails("INVALID_DEVICE", driver.call, "cuKernelSetAttribute", 8, 1, kernel, 2)
+    driver.call("cuKernelSetAttribute", 8, 64 << 10, kernel, 0)
+    (record,) = driver.records(AttributeSetting)
+    assert (record.kernel, record.attribute, record.value, record.device) == (KERNEL.decode(), 8, 64 << 10, 0)
+    with first:
+        launch(driver, kernel, None, shared=64 << 10)
+        fails("INVALID_VALUE", launch_with(driver, kernel, shared=(64 << 10) + 1))
+    with second:
+        fails("INVALID_VALUE", launch_with(driver, kernel, shared=64 << 10))
+
+
+def launch_with(driver: Cuda, kernel: ctypes.c_void_p, **options: Any) -> Callable[[], None]:
+    return lambda: launch(driver, kernel, None, **options)
+
+
+# Launches.
+
+
+@in_child
+def test_launch_is_recorded_with_the_bytes_of_every_argument(cubins: Path) -> None:
+    driver = FakeDriver([86])
+    context = driver.create_context()
+    stream = context.create_stream()
+    kernel = kernel_of(driver, cubins)
+    launch(driver, kernel, stream, grid=(3, 2, 1))
+    assert driver.launches == (
+        Launch(
+            name="cuLaunchKernel",
+            result="CUDA_SUCCESS",
+            context=context.handle,
+            kernel=KERNEL.decode(),
+            sha256=hashlib.sha256(cubin(cubins)).hexdigest(),
+            grid=(3, 2, 1),
+            block=(THREADS, 1, 1),
+            shared=16,
+            stream=stream.handle,
+            owner=context.handle,
+            captured=False,
+            arguments=(
+                *(struct.pack("<Q", i) for i in range(5)),
+                struct.pack("<i", -2),
+                struct.pack("<f", 0.5),
+                bytes(8),
+                bytes(8),
+            ),
+        ),
+    )
+
+
+@in_child
+def test_launch_that_no_device_can_run_is_refused(cubins: Path) -> None:
+    driver = FakeDriver([86])
+    driver.create_context()
+    kernel = kernel_of(driver, cubins)
+    options: list[dict[str, Any]] = [
+        {"grid": (0, 1, 1)},
+        {"grid": (1, 65536, 1)},
+        {"grid": (1, 1, 65536)},
+        {"grid": (1 << 31, 1, 1)},
+        {"block": (64, 1, 1)},  # the kernel requires 128 threads
+        {"block": (2048, 1, 1)},
+        {"block": (1, 1, 128)},
+        {"shared": 49 << 10},
+    ]
+    for option in options:
+        fails("INVALID_VALUE", launch_with(driver, kernel, **option))
+    fails("INVALID_HANDLE", launch, driver, ctypes.c_void_p(0), None)
+    assert not driver.launches
+    launch(driver, kernel, None, grid=((1 << 31) - 1, 65535, 65535))
+
+
+@in_child
+def test_kernel_is_launched_in_the_streams_context_and_a_function_only_in_its_own(cubins: Path) -> None:
+    driver = FakeDriver([86])
+    first = driver.create_context()
+    stream = first.create_stream()
+    kernel = kernel_of(driver, cubins)
+    second = driver.create_context()
+    function = made(driver, "cuKernelGetFunction", kernel)
+    launch(driver, kernel, stream)
+    launch(driver, function, None)
+    assert [(record.owner, record.context) for record in driver.launches] == [
+        (first.handle, second.handle),
+        (second.handle, second.handle),
+    ]
+    fails("INVALID_HANDLE", launch, driver, function, stream)
+    stream.destroy()
+    fails("INVALID_HANDLE", launch, driver, kernel, stream)
+
+
+# Capture.
+
+
+def unsafe_calls(driver: FakeDriver, cubins: Path) -> dict[str, Callable[[], object]]:
+    code = cubin(cubins)
+    first_used = kernel_of(driver, cubins)
+    memory = driver.allocate(64)
+    return {
+        "cuMemAlloc": lambda: driver.allocate(64),
+        "cuMemFree": lambda: driver.free(memory),
+        "cuLibraryLoadData": lambda: load(driver, code),
+        "cuKernelGetFunction": lambda: made(driver, "cuKernelGetFunction", first_used),
+    }
+
+
+@in_child
+def test_unsafe_calls_break_the_captures_that_forbid_them(cubins: Path) -> None:
+    driver = FakeDriver([86])
+    context = driver.create_context()
+    for name, call in unsafe_calls(driver, cubins).items():
+        for mode in ("global", "thread_local"):
+            stream = context.create_stream()
+            stream.begin_capture(cast("CaptureMode", mode))
+            fails("STREAM_CAPTURE_UNSUPPORTED", call)
+            assert stream.capture_status() == "invalidated", name
+            fails("STREAM_CAPTURE_INVALIDATED", launch, driver, kernel_before_capture(driver), stream)
+            fails("STREAM_CAPTURE_INVALIDATED", stream.end_capture)
+            assert stream.capture_status() == "none"
+
+
+_kernels: list[ctypes.c_void_p] = []
+
+
+def kernel_before_capture(driver: FakeDriver) -> ctypes.c_void_p:
+    return _kernels[0] if _kernels else ctypes.c_void_p(0)
+
+
+@in_child
+def test_unsafe_calls_pass_in_a_relaxed_capture_and_in_a_relaxed_thread(cubins: Path) -> None:
+    driver = FakeDriver([86])
+    context = driver.create_context()
+    for call in unsafe_calls(driver, cubins).values():
+        with context.create_stream().capture("relaxed"):
+            call()
+    for call in unsafe_calls(driver, cubins).values():
+        with context.create_stream().capture("global"):
+            mode = ctypes.c_int(RELAXED)
+            driver.call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+            assert mode.value == 0
+            call()
+            driver.call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+            assert mode.value == RELAXED
+    modes = [(record.mode, record.previous) for record in driver.records(CaptureModeExchange)]
+    assert modes == [(RELAXED, 0), (0, RELAXED)] * 4
+    assert {record.mode for record in driver.records(CaptureBegin)} == {0, RELAXED}
+
+
+@in_child
+def test_other_threads_are_forbidden_only_what_both_modes_say() -> None:
+    driver = FakeDriver([86])
+    context = driver.create_context()
+
+    def allocate(mode: int) -> None:
+        context.make_current()
+        driver.call("cuThreadExchangeStreamCaptureMode", ctypes.byref(ctypes.c_int(mode)))
+        driver.allocate(16)
+
+    outcomes = {}
+    for capture in ("global", "thread_local", "relaxed"):
+        for thread in range(3):
+            stream = context.create_stream()
+            stream.begin_capture(cast("CaptureMode", capture))
+            try:
+                in_thread(lambda thread=thread: allocate(thread))  # type: ignore[misc]
+            except CudaError:
+                outcomes[capture, thread] = stream.capture_status()
+            else:
+                stream.end_capture()
+            stream.destroy()
+    assert outcomes == {("global", 0): "invalidated"}
+
+
+@in_child
+def test_copies_and_the_legacy_stream_break_a_blocking_streams_capture_alone(cubins: Path) -> None:
+    driver = FakeDriver([86])
+    context = driver.create_context()
+    memory, kernel = driver.allocate(16), kernel_of(driver, cubins)
+    launch(driver, kernel, None)
+    calls: list[Callable[[], object]] = [
+        lambda: driver.copy_to_device(memory, b"x"),
+        lambda: driver.copy_to_host(memory, 1),
+        lambda: launch(driver, kernel, None),
+    ]
+    for call in calls:
+        with context.create_stream(blocking=False).capture():
+            call()
+        stream = context.create_stream(blocking=True)
+        stream.begin_capture("relaxed")
+        fails("STREAM_CAPTURE_IMPLICIT", call)
+        fails("STREAM_CAPTURE_INVALIDATED", stream.end_capture)
+        with driver.create_context(), stream.capture():
+            driver.call("cuStreamIsCapturing", None, ctypes.byref(ctypes.c_int()))  # another context's legacy stream
+    stream = context.create_stream(blocking=True)
+    with stream.capture():  # asking is harmless
+        fails("STREAM_CAPTURE_IMPLICIT", driver.call, "cuStreamIsCapturing", None, ctypes.byref(ctypes.c_int()))
+
+
+@in_child
+def test_waiting_and_a_failed_launch_break_a_capture(cubins: Path) -> None:
+    driver = FakeDriver([86])
+    context = driver.create_context()
+    kernel = kernel_of(driver, cubins)
+    launch(driver, kernel, None)
+    for error, call in (
+        ("STREAM_CAPTURE_UNSUPPORTED", lambda stream: stream.synchronize()),
+        ("STREAM_CAPTURE_UNSUPPORTED", lambda _: driver.call("cuCtxSynchronize")),
+        ("INVALID_VALUE", lambda stream: launch(driver, kernel, stream, grid=(0, 1, 1))),
+    ):
+        stream = context.create_stream()
+        stream.begin_capture("relaxed")
+        fails(error, call, stream)
+        fails("STREAM_CAPTURE_INVALIDATED", launch, driver, kernel, stream)
+        fails("STREAM_CAPTURE_INVALIDATED", stream.end_capture)
+
+
+@in_child
+def test_captured_launches_are_marked(cubins: Path) -> None:
+    driver = FakeDriver([86])
+    stream = driver.create_context().create_stream()
+    kernel = kernel_of(driver, cubins)
+    launch(driver, kernel, stream)
+    with stream.capture():
+        assert stream.capture_status() == "active"
+        launch(driver, kernel, stream)
+    assert [record.captured for record in driver.launches] == [False, True]
+
+
+@in_child
+def test_captures_begin_and_end_as_documented() -> None:
+    driver = FakeDriver([86])
+    context = driver.create_context()
+    stream = context.create_stream()
+    fails("ILLEGAL_STATE", stream.end_capture)
+    fails("STREAM_CAPTURE_UNSUPPORTED", driver.call, "cuStreamBeginCapture", None, 0)
+    fails("INVALID_VALUE", driver.call, "cuStreamBeginCapture", ctypes.c_void_p(stream.handle), 3)
+    fails("INVALID_VALUE", driver.call, "cuThreadExchangeStreamCaptureMode", None)
+    stream.begin_capture()
+    fails("ILLEGAL_STATE", stream.begin_capture)
+    fails("STREAM_CAPTURE_WRONG_THREAD", in_thread, stream.end_capture)
+    assert stream.capture_status() == "none"
+    stream.begin_capture("relaxed")
+    in_thread(stream.end_capture)
+    assert stream.capture_status() == "none"
+
+
+# What tests control.
+
+
+@in_child
+def test_any_call_can_be_made_to_fail_once() -> None:
+    driver = FakeDriver([86])
+    context = driver.create_context()
+    driver.fail("cuMemAlloc", "CUDA_ERROR_OUT_OF_MEMORY", occurrence=2)
+    driver.fail("cuMemAlloc", "CUDA_ERROR_ILLEGAL_ADDRESS", occurrence=3)
+    driver.clear()
+    driver.allocate(16)
+    driver.fail("cuMemAlloc", "CUDA_ERROR_OUT_OF_MEMORY", occurrence=2)
+    driver.fail("cuMemAlloc", "CUDA_ERROR_ILLEGAL_ADDRESS", occurrence=3)
+    driver.allocate(16)
+    fails("OUT_OF_MEMORY", driver.allocate, 16)
+    fails("ILLEGAL_ADDRESS", driver.allocate, 16)
+    driver.allocate(16)
+    results = [call.result.removeprefix("CUDA_") for call in driver.records(Call)]
+    assert results == ["SUCCESS", "SUCCESS", "ERROR_OUT_OF_MEMORY", "ERROR_ILLEGAL_ADDRESS", "SUCCESS"]
+    assert {call.context for call in driver.records(Call)} == {context.handle}
+    assert len(driver.records(Allocation)) == 3
+
+
+@in_child
+def test_unknown_calls_and_errors_are_named() -> None:
+    driver = FakeDriver([86])
+    with pytest.raises(FakeDriverError, match="has no call 'cuMalloc'"):
+        driver.fail("cuMalloc", "CUDA_ERROR_OUT_OF_MEMORY")
+    with pytest.raises(FakeDriverError, match="cannot fail with 'OUT_OF_MEMORY' at occurrence 1"):
+        driver.fail("cuMemAlloc", "OUT_OF_MEMORY")
+    with pytest.raises(FakeDriverError, match="given no device"):
+        FakeDriver([])
+
+
+@in_child
+def test_threads_may_call_at_once(cubins: Path) -> None:
+    driver = FakeDriver([86])
+    context = driver.create_context()
+    kernel = kernel_of(driver, cubins)
+
+    def work(_: int) -> None:
+        context.make_current()
+        stream = context.create_stream()
+        for _ in range(50):
+            address = driver.allocate(64)
+            launch(driver, kernel, stream)
+            driver.free(address)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    assert len(driver.launches) == len(driver.records(Free)) == 400
+
+
+@in_child
+def test_records_of_odd_symbols_are_readable(cubins: Path) -> None:
+    driver = FakeDriver([86])
+    odd = b'add"\\rms\x01orm'
+    code = cubin(cubins).replace(KERNEL, odd)
+    made(driver, "cuLibraryGetKernel", load(driver, code), odd)
+    assert json.dumps(driver.records(Call)[-1].name) == '"cuLibraryGetKernel"'
