@@ -119,6 +119,6 @@ def test_the_installed_wheel_builds_an_engine(wheel: Path, tmp_path: Path) -> No
     environment = Environment(tmp_path / "venv")
     environment.install(str(wheel))
     output = environment.run("-m", "example_plugin.build_engine", directory=tmp_path)
-    assert "creates AddRmsNorm" in output
+    assert "creates AddRmsNorm, MatmulBiasGelu" in output
     assert "input x: DataType.HALF (-1, 4096)" in output
     assert "built an engine of " in output.splitlines()[-1]

@@ -21,7 +21,7 @@ Shape = Sequence[int | str]
 
 @pytest.fixture(scope="module")
 def example(example_output: Path) -> Path:
-    """The example's library, with the plugin AddRmsNorm."""
+    """The example's library, with the plugins AddRmsNorm and MatmulBiasGelu."""
     return example_output / "example_plugin" / "libexample_plugin.so"
 
 
@@ -43,6 +43,20 @@ def add_rms_norm(library: Path, shapes: Mapping[str, Shape], types: Sequence[str
         "inputs": {name: (type_, shape) for (name, shape), type_ in zip(fitting.items(), types, strict=True)},
         "outputs": {"y": (types[0], x), "r": (types[0], x)},
         "attributes": {"epsilon": ("FLOAT", 1e-5)},
+        **more,
+    }
+    return run_tensorrt(RTX, libraries=[library], build=build)
+
+
+def matmul(
+    library: Path, x: Shape, w: Shape, *, type_: str = "FLOAT16", bias: Sequence[float] = (0.5,) * 64, **more: Any
+) -> Result:
+    """Build an engine of one MatmulBiasGelu node."""
+    build = {
+        "plugin": "MatmulBiasGelu",
+        "inputs": {"x": (type_, x), "w": (type_, w)},
+        "outputs": {"y": (type_, [*x[:-1], w[-1]])},
+        "attributes": {"bias": ("FLOATS", list(bias)), **more.pop("attributes", {})},
         **more,
     }
     return run_tensorrt(RTX, libraries=[library], build=build)
@@ -339,3 +353,66 @@ def test_two_libraries_work_in_one_process(example: Path, all_fields: Path) -> N
     result = run_tensorrt(RTX, libraries=[example, all_fields])
     assert result.loaded[RTX] == [True, True]
     assert {"AddRmsNorm", "AllFields"} <= {creator["name"] for creator in result.creators[RTX]}
+
+
+@pytest.mark.parametrize("tf32", [0, 1])
+@pytest.mark.parametrize("type_", ["FLOAT16", "FLOAT"])
+def test_a_matrix_product_with_a_dynamic_number_of_rows_is_built(example: Path, type_: str, tf32: int) -> None:
+    profile = {"x": [[1, 32], [128, 32], [4096, 32]]}
+    attributes = {"tf32": ("INT", tf32)}
+    result = matmul(example, ["rows", 32], [32, 64], type_=type_, attributes=attributes, profile=profile)
+    assert result.messages("INTERNAL_ERROR", "ERROR", "WARNING") == []
+    assert result.outputs == {"y": (TYPES[type_], [-1, 64])}
+    assert result.plan_bytes
+
+
+def test_a_matrix_product_takes_leading_axes(example: Path) -> None:
+    result = matmul(example, [2, 3, 5, 32], [32, 64])
+    assert result.outputs == {"y": ("HALF", [2, 3, 5, 64])}
+    assert result.plan_bytes
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "more", "message"),
+    [
+        pytest.param(
+            [4, 32],
+            [16, 64],
+            {},
+            "configurePlugin: x has shape (4, 32) and w (16, 64); the last axis of x must be the first of w",
+            id="inner-axes",
+        ),
+        pytest.param(
+            [4, 32],
+            [32, 48],
+            {},
+            "configurePlugin: w has shape (32, 48) and bias 64 elements; it must have one for each column of w",
+            id="bias",
+        ),
+        pytest.param(
+            [4, 32],
+            [2, 32, 64],
+            {},
+            "getOutputShapes: x has 2 axes and w has 3; x must have at least one, w two",
+            id="rank-of-w",
+        ),
+        pytest.param(
+            [4, 32],
+            [32, 64],
+            {"type_": "BFLOAT16"},
+            "getOutputDataTypes: the inputs have data types (BF16, BF16); permitted are (HALF, HALF) or (FLOAT, FLOAT)",
+            id="bf16",
+        ),
+        pytest.param(
+            [4, 32],
+            [32, 64],
+            {"attributes": {"tf32": ("INT", 2)}},
+            "createPlugin: field tf32 is 2; it must be one of 0, 1",
+            id="tf32",
+        ),
+    ],
+)
+def test_a_matrix_product_that_does_not_fit_is_refused(
+    example: Path, x: Shape, w: Shape, more: Mapping[str, Any], message: str
+) -> None:
+    assert_refused(matmul(example, x, w, **more), f"MatmulBiasGelu: {message}")
