@@ -203,6 +203,12 @@ class Bundle:
             raise ManifestError(str(error), where=where) from error
         if bundle.digest != expected:
             raise ManifestError(f"says digest {bundle.digest!r}, its content has {expected}", where=where)
+        for entry in bundle.entries:
+            if (targets := tuple(cubin.target for cubin in entry.cubins)) != bundle.targets:
+                raise ManifestError(
+                    f"promises {', '.join(bundle.targets)}, but kernel `{entry.label}` has {', '.join(targets) or 'none'}",
+                    where=where,
+                )
         return bundle
 
 

@@ -7,7 +7,6 @@ import csv
 import hashlib
 import io
 import re
-import struct
 import tempfile
 import zipfile
 import zlib
@@ -35,7 +34,7 @@ class Wheel:
         self.path = path
         try:
             self._zip = zipfile.ZipFile(path)
-        except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError, struct.error) as error:
+        except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
             raise WheelError(f"is not a readable wheel: {error}", where=str(path)) from error
         self._members: dict[str, zipfile.ZipInfo] = {}
         for member in self._zip.infolist():
@@ -170,5 +169,5 @@ class Wheel:
             if count != self._members[name].file_size:
                 said = self._members[name].file_size
                 raise WheelError(f"says it has {said} bytes, has {count}", where=f"{self.path}: {name}")
-        except (OSError, EOFError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error, struct.error) as error:
+        except (OSError, EOFError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error) as error:
             raise WheelError(f"cannot be read: {error}", where=f"{self.path}: {name}") from error

@@ -52,7 +52,7 @@ def tiny_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     from tensoracle_producer import KernelSpec, Pointer, Scalar, compile_bundle
 
-    arguments = [Pointer("fp32"), Pointer("fp32", divisible_by=16), Scalar("i32")]
+    arguments: list[Pointer | Scalar] = [Pointer("fp32"), Pointer("fp32", divisible_by=16), Scalar("i32")]
     directory = tmp_path_factory.mktemp("tiny") / "bundle"
     spec = KernelSpec(copy, name="copy", arguments=arguments, constants={"BLOCK": 64})
     compile_bundle([spec], ["sm86", "sm89", "sm120"], directory)

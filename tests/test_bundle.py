@@ -206,3 +206,10 @@ def test_records_made_in_python_are_checked_too() -> None:
     }
     with pytest.raises(DecodeError, match="file: must be a plain file name"):
         Cubin(target="sm86", file="../x", **good)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("targets", [["sm86"], ["sm86", "sm89", "sm90"], []], ids=["fewer", "more", "none"])
+def test_a_manifest_promises_the_targets_that_every_kernel_has(content: dict[str, Any], targets: list[str]) -> None:
+    content["targets"] = targets
+    with pytest.raises(ManifestError, match="but kernel `"):
+        Bundle.parse(sealed(content), "bundle.json")

@@ -480,28 +480,6 @@ def test_the_examples_wheel_is_accepted(example_wheel: Path) -> None:
     assert list(bundles) == ["example_plugin/libexample_plugin.so"]
 
 
-def test_errors_say_where_and_have_stable_names() -> None:
-    """The names are part of the command line's output."""
-    names = {error.id for error in [*BundleError.__subclasses__()]}
-    assert names == {
-        "manifest",
-        "missing-cubin",
-        "corrupt-cubin",
-        "false-sm",
-        "entry-abi",
-        "scratch",
-        "resources",
-        "unexpected-file",
-        "bundle-mismatch",
-        "library",
-        "exports",
-        "dependencies",
-        "wheel",
-        "wheel-tag",
-        "missing-plugin",
-    }
-
-
 def test_no_file_stays_open_after_a_defect(tiny_bundle: Path, tmp_path: Path) -> None:
     library = link_library(tiny_bundle, tmp_path / "lib.so", exports=[])
     with pytest.raises(ExportError) as caught:

@@ -71,4 +71,5 @@ class CubinCache:
             size -= own
 
     def _key(self, job: Job) -> str:
-        return job.record.digest(_FORMAT, self._versions, job.signature, job.divisibility, job.options, job.sm)
+        tools = (self._versions, job.ptxas.name)  # ptxas writes the name that it was started by into cubins
+        return job.record.digest(_FORMAT, tools, job.signature, job.divisibility, job.options, job.sm)

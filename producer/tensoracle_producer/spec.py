@@ -137,6 +137,7 @@ class KernelSpec:
         _check_type(where + "arguments", self.arguments, Iterable)
         _check_type(where + "constants", self.constants, Mapping)
         object.__setattr__(self, "arguments", tuple(self.arguments))
+        object.__setattr__(self, "constants", dict(self.constants))
         for i, argument in enumerate(self.arguments):
             if not isinstance(argument, Pointer | Scalar):
                 message = f"{where}arguments[{i}] must be a Pointer or a Scalar, not {argument!r}"
@@ -147,6 +148,7 @@ class KernelSpec:
             _check_integer(where + "maxnreg", self.maxnreg, 1, _MAX_REGISTERS)
         _check_choice(where + "enable_fp_fusion", self.enable_fp_fusion, (False, True))
         _check_choice(where + "default_dot_input_precision", self.default_dot_input_precision, _PRECISIONS)
+        _check_type(where + "configs", self.configs, Iterable)
         object.__setattr__(self, "configs", tuple(self.configs))
         for i, config in enumerate(self.configs):
             _check_type(f"{where}configs[{i}]", config, Config)
@@ -157,10 +159,14 @@ class KernelSpec:
 
     def configurations(self) -> tuple[KernelSpec, ...]:
         """The spec of every configuration; the spec itself if it has no `configs`."""
-        return tuple(
-            dataclasses.replace(self, configs=(), constants={**self.constants, **config.constants}, **config.options)
-            for config in self.configs
-        ) or (self,)
+        return tuple(self._configured(i, config) for i, config in enumerate(self.configs)) or (self,)
+
+    def _configured(self, i: int, config: Config) -> KernelSpec:
+        constants = {**self.constants, **config.constants}
+        try:
+            return dataclasses.replace(self, configs=(), constants=constants, **config.options)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{error}, in configs[{i}]") from error
 
     @property
     def options(self) -> dict[str, bool | int | str | None]:

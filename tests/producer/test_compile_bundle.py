@@ -18,7 +18,7 @@ from hatch_tensoracle import Bundle, inspect_bundle
 from hatch_tensoracle.bundle import ELEMENT_SIZES, SCALAR_SIZES, Constant, Entry
 from hatch_tensoracle.elf import read_cubin
 from hatch_tensoracle.targets import TARGETS
-from tensoracle_producer import CompileError, KernelSpec, Pointer, Scalar, ToolchainError, compile_bundle
+from tensoracle_producer import CompileError, Config, KernelSpec, Pointer, Scalar, ToolchainError, compile_bundle
 
 COPY = KernelSpec(
     kernels.copy,
@@ -198,6 +198,24 @@ def test_specs_of_one_name_are_variants_in_their_order(assorted: tuple[Bundle, P
     assert len({entry.source_sha256 for entry in bundle.entries}) == len(labels)
 
 
+def test_every_configuration_has_every_variant(tmp_path: Path) -> None:
+    specs = [
+        KernelSpec(
+            kernels.scaled,
+            name="scaled",
+            arguments=[Pointer("fp32", divisible_by=divisor)],
+            configs=[Config(BLOCK=64, num_warps=1), Config(BLOCK=256, num_warps=8)],
+        )
+        for divisor in (16, 1)
+    ]
+    bundle = compile_bundle(specs, ["sm86"], tmp_path / "bundle")
+    assert inspect_bundle(tmp_path / "bundle") == bundle
+    assert [entry.label for entry in bundle.entries] == ["scaled#0", "scaled#1", "scaled/1#0", "scaled/1#1"]
+    assert [entry.constants[0].value for entry in bundle.entries] == [64, 64, 256, 256]
+    assert [entry.cubins[0].threads for entry in bundle.entries] == [32, 32, 256, 256]
+    assert [entry.arguments[0].divisible_by for entry in bundle.entries] == [16, 1, 16, 1]
+
+
 def test_an_argument_that_equals_one_value_leaves_the_cubin_but_not_the_argument_list(
     assorted: tuple[Bundle, Path],
 ) -> None:
@@ -353,6 +371,7 @@ def test_bytes_are_the_same_from_any_directory_and_name_none(tmp_path: Path) -> 
         bundles.append(files_of(project / f"output{i}"))
     assert bundles[0] == bundles[1]
     for name, data in bundles[0].items():
+        assert b".debug_line" not in data, f"{name} has line information"
         for word in (b"place", b"output", b"kernels.py", b"/tmp", bytes(tmp_path), b"/work", bytes(SITE)):
             assert word not in data, f"{name} holds {word!r}"
 
@@ -450,6 +469,15 @@ def test_a_target_named_twice_is_compiled_once(tmp_path: Path) -> None:
             ("`copy#0` assumes nothing", "`copy#1`", "never"),
             id="a variant behind one that takes everything",
         ),
+        pytest.param(
+            [
+                KernelSpec(kernels.scaled, name="scaled", arguments=[Pointer("fp32", divisible_by=16)]),
+                KernelSpec(kernels.scaled, name="scaled", arguments=[Pointer("fp32")], configs=[Config(), Config()]),
+            ],
+            ValueError,
+            ("`scaled`", "1, 2 configs"),
+            id="variants with other numbers of configurations",
+        ),
     ],
 )
 def test_specs_are_checked_together(tmp_path: Path, specs: Any, error: type[Exception], words: tuple[str, ...]) -> None:
@@ -468,10 +496,14 @@ def test_another_ptxas_can_be_named(tmp_path: Path) -> None:
 
 
 def test_ptxas_can_be_named_relative_to_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers have another one."""
-    (tmp_path / "ptxas").symlink_to(PTXAS_13)
+    """Workers have another one, and Triton takes its own ptxas if it does not find one."""
+    (tmp_path / PTXAS_13.name).symlink_to(PTXAS_13)  # of the same name, which ptxas writes into cubins
     monkeypatch.chdir(tmp_path)
-    assert compile_bundle([COPY], ["sm86"], "bundle", ptxas="ptxas").tools["ptxas"].startswith("13.")
+    bundles: list[Bundle] = []
+    for ptxas in (PTXAS_13.name, PTXAS_13):
+        monkeypatch.setenv("TENSORACLE_CACHE_DIR", str(tmp_path / f"cache{len(bundles)}"))
+        bundles.append(compile_bundle([COPY], ["sm86"], "bundle", ptxas=ptxas))
+    assert bundles[0] == bundles[1]
 
 
 @pytest.mark.parametrize(

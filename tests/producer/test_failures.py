@@ -123,9 +123,9 @@ def test_failure_of_ptxas_shows_its_own_line(pool: WorkerPool) -> None:
 
 
 def test_an_error_that_llvm_only_prints_is_a_failure(pool: WorkerPool) -> None:
-    """It leaves the instruction out and goes on, to a cubin that computes something else."""
+    """Triton 3.9 leaves the instruction out and goes on, to a cubin that computes something else."""
     (failure,) = failures(pool, [KernelSpec(kernels.bad_constraint, name="bad", arguments=INT32)], "sm86")
-    assert failure.cause == "error: could not allocate output register for constraint 'x'"
+    assert "allocate output register for constraint 'x'" in failure.cause
 
 
 def test_an_abort_of_llvm_is_the_failure_of_one_compile(pool: WorkerPool) -> None:

@@ -496,16 +496,22 @@ def test_helpers_of_another_module_are_found_by_attribute_and_by_name(tmp_path: 
     assert compile_here(spec).cubin == compile_here(kernel_of(tmp_path / "out", WRITTEN_OUT)).cubin
 
 
-def test_a_name_of_the_authors_hides_one_of_the_standard_library(tmp_path: Path) -> None:
-    """A module of the author's may be called like one of the standard library, which every worker has."""
+@pytest.mark.parametrize("loaded", [True, False], ids=["while it is loaded", "afterwards"])
+def test_a_module_of_the_authors_may_be_called_like_one_of_the_standard_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, loaded: bool
+) -> None:
+    """Workers have only the one of the standard library."""
     statistics = kernel_module(
         tmp_path / "beside", "@triton.jit\ndef mean(x):\n    return x * 2.0 + 5.0\n", name="statistics"
     )
+    if loaded:
+        monkeypatch.setitem(sys.modules, "statistics", statistics)
     module = kernel_module(
         tmp_path, "@triton.jit\ndef kernel(x):\n    tl.store(x, statistics.mean(tl.load(x)) * 3.0)\n"
     )
     vars(module).update(statistics=statistics)
     spec = KernelSpec(module.kernel, name="kernel", arguments=[Pointer("fp32")])
+    assert [key for key, _ in record_of(spec).functions] == ["kernels:kernel", "statistics:mean"]
     assert compile_here(spec).cubin == compile_here(kernel_of(tmp_path / "out", WRITTEN_OUT)).cubin
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from helpers import kernels
 
-from tensoracle_producer import KernelSpec, Pointer, Scalar
+from tensoracle_producer import Config, KernelSpec, Pointer, Scalar
 
 COPY: dict[str, Any] = {
     "name": "copy",
@@ -150,6 +150,19 @@ def test_assumptions_are_given_by_name() -> None:
             "default_dot_input_precision",
             "None",
         ),
+        case("configs None", {"configs": None}, TypeError, "configs", "None"),
+        case("one config instead of a list", {"configs": Config()}, TypeError, "configs", "Config"),
+        case("configs of Triton's kind", {"configs": [{"BLOCK": 64}]}, TypeError, "configs[0]", "{'BLOCK': 64}"),
+        case("option misspelt in a config", {"configs": [Config(num_wraps=8)]}, ValueError, "constants", "`num_wraps`"),
+        case("option of the spec alone", {"configs": [Config(num_ctas=2)]}, ValueError, "constants", "`num_ctas`"),
+        case("warps of a config", {"configs": [Config(num_warps=64)]}, ValueError, "num_warps", "64"),
+        case("stages of a config", {"configs": [Config(num_stages=0)]}, ValueError, "num_stages", "0"),
+        case(
+            "constant missing in one config",
+            {"constants": {}, "configs": [Config(BLOCK=64), Config()]},
+            ValueError,
+            "constants lacks `BLOCK`",
+        ),
     ],
 )
 def test_kernel_spec_refuses(fields: dict[str, Any], error: type[Exception], words: tuple[str, ...]) -> None:
@@ -247,11 +260,40 @@ def test_arguments_may_come_from_a_generator() -> None:
     assert spec.arguments == tuple(COPY["arguments"])
 
 
-def test_a_later_change_of_what_was_passed_does_not_reach_the_spec() -> None:
+@pytest.mark.parametrize("configs", [(), (Config(),)], ids=["alone", "with configs"])
+def test_a_later_change_of_what_was_passed_does_not_reach_the_spec(configs: tuple[Config, ...]) -> None:
     constants = {"BLOCK": 64}
-    spec = KernelSpec(kernels.copy, **{**COPY, "constants": constants})
+    spec = KernelSpec(kernels.copy, **{**COPY, "constants": constants, "configs": configs})
     constants["BLOCK"] = 128
-    assert spec.constants == {"BLOCK": 64}
+    assert [made.constants for made in spec.configurations()] == [{"BLOCK": 64}]
+
+
+def test_a_configuration_replaces_constants_and_options_of_the_spec() -> None:
+    spec = KernelSpec(
+        kernels.scaled,
+        name="scaled",
+        arguments=[Pointer("fp32")],
+        constants={"BLOCK": 32},
+        num_warps=2,
+        configs=[Config(BLOCK=128, num_warps=8), Config(FACTOR=3, num_stages=1, maxnreg=64), Config()],
+    )
+    assert [
+        (made.constants, made.num_warps, made.num_stages, made.maxnreg, made.configs) for made in spec.configurations()
+    ] == [
+        ({"BLOCK": 128, "FACTOR": 2.0}, 8, 3, None, ()),
+        ({"BLOCK": 32, "FACTOR": 3}, 2, 1, 64, ()),
+        ({"BLOCK": 32, "FACTOR": 2.0}, 2, 3, None, ()),
+    ]
+
+
+def test_constants_may_stand_in_the_configurations_alone() -> None:
+    spec = KernelSpec(kernels.copy, **{**COPY, "constants": {}, "configs": [Config(BLOCK=64), Config(BLOCK=128)]})
+    assert [made.constants for made in spec.configurations()] == [{"BLOCK": 64}, {"BLOCK": 128}]
+
+
+def test_a_spec_without_configurations_is_its_only_one() -> None:
+    spec = KernelSpec(kernels.copy, **COPY)
+    assert spec.configurations() == (spec,)
 
 
 def test_every_option_that_changes_numbers_has_a_value_of_its_own() -> None:
