@@ -1,10 +1,15 @@
-"""The command line: `hatch-tensoracle inspect`, `build` and `cmake-dir`."""
+"""The command line: `hatch-tensoracle inspect`, `check`, `build` and `cmake-dir`."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import dataclasses
+import json
+import shutil
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="hatch-tensoracle", description=hatch_tensoracle.__doc__)
     parser.add_argument("--version", action="version", version=f"%(prog)s {hatch_tensoracle.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for register in (_register_inspect, _register_build, _register_cmake_dir):
+    for register in (_register_inspect, _register_check, _register_build, _register_cmake_dir):
         register(commands)
     options = vars(parser.parse_args(arguments))
     run: Callable[..., int] = options.pop("run")
@@ -84,6 +89,63 @@ def _collect(checks: Any) -> tuple[Any, list[BundleError]]:
             defects.append(next(checks))
         except StopIteration as end:
             return end.value, defects
+
+
+def _register_check(commands: Any) -> None:
+    parser = commands.add_parser(
+        "check",
+        help="walk the plugins of a library through TensorRT's contract",
+        description="Walk the plugins of a library or a wheel through TensorRT's plugin contract, on a fake CUDA driver"
+        " or a GPU. Exit: 0 nothing is wrong, 1 a check failed, 2 usage.",
+    )
+    parser.add_argument("path", type=Path, metavar="PATH", help="a .so or a .whl")
+    parser.add_argument("--cases", type=Path, required=True, help="TOML file: fields and inputs that plugins accept")
+    parser.add_argument("--plugin", metavar="LIBRARY", help="the library's path in a wheel that holds several")
+    parser.add_argument("--gpu", action="store_true", help="run on this machine's GPU instead of the fake driver")
+    parser.add_argument("--sm", type=int, default=89, help="what the fake driver is: 89 is compute capability 8.9")
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.set_defaults(run=check)
+
+
+def check(*, path: Path, cases: Path, plugin: str | None, gpu: bool, sm: int, format: str) -> int:  # noqa: A002, PLR0913 - the options
+    """Make every check of every case and print each as it ends, or all as JSON."""
+    from hatch_tensoracle.conformance import read_cases, walk
+
+    known = read_cases(cases)
+    outcomes = []
+    with _library_file(path, plugin) as library:
+        for outcome in walk(library, known, "real" if gpu else str(sm)):
+            outcomes.append(outcome)
+            if format == "text":
+                lines = [f"{'FAIL' if outcome.cause else 'ok':4} {outcome.case}: {outcome.check}"]
+                lines += [f"     {line}" for line in (outcome.cause or "").splitlines()] + [f"     {outcome.remedy}"]
+                print("\n".join(line for line in lines if line.strip()), flush=True)
+    failed = sum(outcome.cause is not None for outcome in outcomes)
+    if format == "json":
+        artifacts = [{"path": str(path), "outcomes": [dataclasses.asdict(outcome) for outcome in outcomes]}]
+        print(json.dumps({"version": 1, "artifacts": artifacts}, indent=2))
+    else:
+        print(f"{path}: {len(outcomes)} checks, {failed} failed")
+    return _DEFECTS if failed else 0
+
+
+@contextlib.contextmanager
+def _library_file(path: Path, plugin: str | None) -> Iterator[Path]:
+    """The library as a file: itself, or a copy of the one in a wheel."""
+    if path.suffix != ".whl":
+        yield path
+        return
+    from hatch_tensoracle.inspection import inspect_wheel
+    from hatch_tensoracle.wheel import Wheel
+
+    names = list(inspect_wheel(path, plugin))
+    if len(names) != 1:
+        raise ConfigurationError(f"{path} holds {', '.join(names)}", remedy="Choose one with --plugin.")
+    with tempfile.TemporaryDirectory() as directory, Wheel(path) as wheel, wheel.open(names[0]) as stream:
+        library = Path(directory) / Path(names[0]).name
+        with library.open("wb") as file:
+            shutil.copyfileobj(stream, file)
+        yield library
 
 
 def _register_build(commands: Any) -> None:

@@ -1,0 +1,84 @@
+"""What a plugin is checked with: its author names fields and inputs that it must accept."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hatch_tensoracle._decode import DecodeError, decode
+from hatch_tensoracle.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from hatch_tensoracle.testing import Tensor
+
+__all__ = ["Case", "Input", "read_cases"]
+
+FieldValue = bool | int | float | str | tuple[int | float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """One input."""
+
+    type: str
+    """`fp32`, `fp16`, `bf16`, `i8`, `i32`, `i64`, `u8`, `bool`, `fp8`, `i4`, `fp4` or `e8m0`."""
+    shape: tuple[int, ...]
+    """-1 where an extent is dynamic."""
+    min: tuple[int, ...] | None = None
+    """Least, most common and greatest shape of a dynamic input."""
+    opt: tuple[int, ...] | None = None
+    max: tuple[int, ...] | None = None
+    format: str = "LINEAR"
+
+    def tensor(self) -> Tensor:
+        """The input as the harness takes it."""
+        from hatch_tensoracle.testing import Tensor
+
+        return Tensor(self.type, self.shape, self.min, self.opt, self.max, self.format)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A plugin with fields and inputs that it must accept."""
+
+    plugin: str
+    inputs: tuple[Input, ...]
+    fields: Mapping[str, FieldValue] = field(default_factory=dict)
+    name: str = ""
+    """How reports call it; left out, it is the types and shapes of the inputs."""
+
+    @property
+    def label(self) -> str:
+        """How reports call it."""
+        shapes = " ".join(f"{given.type}({','.join(map(str, given.shape))})" for given in self.inputs)
+        return f"{self.plugin} {self.name or shapes}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    cases: tuple[Case, ...]
+
+
+def read_cases(path: Path) -> tuple[Case, ...]:
+    """Read the array `cases` of a TOML file. Raises ConfigurationError naming the key that is wrong."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        cases = decode(_File, table).cases
+        for i, case in enumerate(cases):
+            for j, given in enumerate(case.inputs):
+                _check(given, f"cases[{i}].inputs[{j}]")
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, DecodeError) as error:
+        raise ConfigurationError(f"{path}: {error}", remedy="See docs/testing.md for the form of cases.") from error
+    return cases
+
+
+def _check(given: Input, where: str) -> None:
+    try:
+        given.tensor()
+    except ValueError as error:
+        raise DecodeError(str(error), where) from error
