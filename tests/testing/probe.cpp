@@ -18,8 +18,7 @@ void* finder = nullptr;
 void log(std::string const& text) {
   auto const findLogger = reinterpret_cast<void* (*)(void*)>((*static_cast<void***>(finder))[0]);
   void* const logger = findLogger(finder);
-  auto const write =
-      reinterpret_cast<void (*)(void*, std::int32_t, char const*)>((*static_cast<void***>(logger))[0]);
+  auto const write = reinterpret_cast<void (*)(void*, std::int32_t, char const*)>((*static_cast<void***>(logger))[0]);
   write(logger, 3, text.c_str());
 }
 

@@ -103,9 +103,7 @@ def test_missing_compiler_is_named(compilations: Path, monkeypatch: pytest.Monke
     assert count(compilations) == 0
 
 
-def test_failed_compilation_shows_the_compilers_lines(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_failed_compilation_shows_the_compilers_lines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv(native.FLAGS_VARIABLE, "-no-such-option")
     with pytest.raises(BuildError, match="no-such-option"):

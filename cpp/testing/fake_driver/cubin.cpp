@@ -133,8 +133,8 @@ std::optional<KernelImage> readKernel(Image const& image, std::string const& sym
     if (attribute.name == kPARAMETER) {
       sizes[attribute.number<std::uint16_t>(4)] = attribute.number<std::uint32_t>(8) >> 18;
     } else if (attribute.name == kREQUIRED_THREADS) {
-      kernel.threads = attribute.number<std::int32_t>(0) * attribute.number<std::int32_t>(4) *
-                       attribute.number<std::int32_t>(8);
+      kernel.threads =
+          attribute.number<std::int32_t>(0) * attribute.number<std::int32_t>(4) * attribute.number<std::int32_t>(8);
     }
   }
   if (!isEntry) return {};
@@ -160,8 +160,8 @@ bool Cubin::runsOn(int deviceSm) const noexcept {
 }
 
 KernelImage const* Cubin::find(std::string const& symbol) const noexcept {
-  auto const found = std::find_if(kernels.begin(), kernels.end(),
-                                  [&](KernelImage const& kernel) { return kernel.symbol == symbol; });
+  auto const found =
+      std::find_if(kernels.begin(), kernels.end(), [&](KernelImage const& kernel) { return kernel.symbol == symbol; });
   return found != kernels.end() ? &*found : nullptr;
 }
 
