@@ -206,7 +206,7 @@ class Bundle:
         for entry in bundle.entries:
             if (targets := tuple(cubin.target for cubin in entry.cubins)) != bundle.targets:
                 raise ManifestError(
-                    f"promises {', '.join(bundle.targets)}, but kernel `{entry.label}` has {', '.join(targets) or 'none'}",
+                    f"promises {', '.join(bundle.targets)}, but kernel `{entry.label}` has {', '.join(targets)}",
                     where=where,
                 )
         return bundle

@@ -37,7 +37,10 @@ Driver open() {
   find(library, "cuMemGetInfo_v2", driver.cuMemGetInfo);
   find(library, "cuMemAlloc_v2", driver.cuMemAlloc);
   find(library, "cuMemFree_v2", driver.cuMemFree);
-  find(library, "cuMemcpyHtoD_v2", driver.cuMemcpyHtoD);
+  find(library, "cuMemcpyHtoDAsync_v2", driver.cuMemcpyHtoDAsync);
+  find(library, "cuStreamCreate", driver.cuStreamCreate);
+  find(library, "cuStreamDestroy_v2", driver.cuStreamDestroy);
+  find(library, "cuStreamSynchronize", driver.cuStreamSynchronize);
   find(library, "cuThreadExchangeStreamCaptureMode", driver.cuThreadExchangeStreamCaptureMode);
   find(library, "cuLibraryLoadData", driver.cuLibraryLoadData);
   find(library, "cuLibraryGetKernel", driver.cuLibraryGetKernel);
@@ -73,9 +76,8 @@ void Driver::failCall(CUresult result, char const* call, std::string const& cont
   fail(call, ": ", describe(result), "; ", context);
 }
 
-RelaxedCapture::RelaxedCapture(Driver const& driver) : driver_(driver) {
-  driver_.check(driver_.cuThreadExchangeStreamCaptureMode(&mode_), "cuThreadExchangeStreamCaptureMode",
-                "before loading kernels");
+RelaxedCapture::RelaxedCapture(Driver const& driver, char const* purpose) : driver_(driver) {
+  driver_.check(driver_.cuThreadExchangeStreamCaptureMode(&mode_), "cuThreadExchangeStreamCaptureMode", purpose);
 }
 
 RelaxedCapture::~RelaxedCapture() noexcept {

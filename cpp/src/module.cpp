@@ -174,7 +174,7 @@ CodeRecord const& chooseCode(EntryRecord const& entry, int major, int minor) {
 }
 
 CUkernel loadCode(Driver const& driver, Device const& device, EntryRecord const& entry, CodeRecord const& code) {
-  RelaxedCapture const relaxed(driver);
+  RelaxedCapture const relaxed(driver, "before loading kernels");
   checkNoEarlierError(driver, entry, code);
   CUlibrary const library = Libraries::get().load(driver, entry, code);
   CUkernel kernel = nullptr;
@@ -186,7 +186,7 @@ CUkernel loadCode(Driver const& driver, Device const& device, EntryRecord const&
 }
 
 void loadIntoContext(Driver const& driver, EntryRecord const& entry, CodeRecord const& code, CUkernel kernel) {
-  RelaxedCapture const relaxed(driver);
+  RelaxedCapture const relaxed(driver, "before loading kernels");
   CUfunction function = nullptr;
   driver.check(driver.cuKernelGetFunction(&function, kernel), "cuKernelGetFunction", describe(entry, code));
 }

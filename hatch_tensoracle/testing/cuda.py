@@ -30,6 +30,7 @@ _SECOND_VERSION = {
     "cuMemGetInfo",
     "cuMemcpyDtoH",
     "cuMemcpyHtoD",
+    "cuMemcpyHtoDAsync",
     "cuStreamBeginCapture",
     "cuStreamDestroy",
 }

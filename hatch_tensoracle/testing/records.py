@@ -111,7 +111,7 @@ class Free(Call):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy(Call):
-    """cuMemcpyHtoD or cuMemcpyDtoH."""
+    """cuMemcpyHtoD, cuMemcpyHtoDAsync or cuMemcpyDtoH."""
 
     direction: str
     """`host to device` or `device to host`."""
@@ -148,6 +148,7 @@ _KINDS: dict[str, type[Call]] = {
     "cuMemAlloc": Allocation,
     "cuMemFree": Free,
     "cuMemcpyHtoD": Copy,
+    "cuMemcpyHtoDAsync": Copy,
     "cuMemcpyDtoH": Copy,
     "cuStreamBeginCapture": CaptureBegin,
     "cuThreadExchangeStreamCaptureMode": CaptureModeExchange,

@@ -8,7 +8,8 @@
 namespace tensoracle {
 
 // For what a plugin places once, in `attach`, such as weights. Freed in its own context, whatever context is current
-// then. A copy of a plugin has another life and perhaps another context, so a copy of a buffer is empty.
+// then; if that was destroyed before, the memory went with it. A copy of a plugin has another life and perhaps another
+// context, so a copy of a buffer is empty.
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;

@@ -57,7 +57,10 @@ struct Driver {
   CUresult (*cuMemGetInfo)(std::size_t*, std::size_t*);
   CUresult (*cuMemAlloc)(CUdeviceptr*, std::size_t);
   CUresult (*cuMemFree)(CUdeviceptr);
-  CUresult (*cuMemcpyHtoD)(CUdeviceptr, void const*, std::size_t);
+  CUresult (*cuMemcpyHtoDAsync)(CUdeviceptr, void const*, std::size_t, CUstream);
+  CUresult (*cuStreamCreate)(CUstream*, unsigned);
+  CUresult (*cuStreamDestroy)(CUstream);
+  CUresult (*cuStreamSynchronize)(CUstream);
   CUresult (*cuThreadExchangeStreamCaptureMode)(CaptureMode*);
   CUresult (*cuLibraryLoadData)(CUlibrary*, void const*, int*, void**, unsigned, int*, void**, unsigned);
   CUresult (*cuLibraryGetKernel)(CUkernel*, CUlibrary, char const*);
@@ -86,7 +89,7 @@ struct Driver {
 // While it lives, this thread may make calls that a capture in progress would otherwise forbid, such as loading code.
 class RelaxedCapture {
  public:
-  explicit RelaxedCapture(Driver const& driver);
+  RelaxedCapture(Driver const& driver, char const* purpose);
   RelaxedCapture(RelaxedCapture const&) = delete;
   RelaxedCapture& operator=(RelaxedCapture const&) = delete;
   ~RelaxedCapture() noexcept;

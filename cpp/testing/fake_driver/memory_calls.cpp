@@ -21,6 +21,18 @@ Allocation* findRange(Driver& driver, std::uintptr_t address, std::size_t size) 
   return isInside ? &allocation : nullptr;
 }
 
+CUresult transfer(Driver& driver, Record& record, void* to, void const* from, std::uintptr_t onDevice, std::size_t size,
+                  char const* direction) {
+  Allocation const* const allocation = findRange(driver, onDevice, size);
+  if (allocation == nullptr || to == nullptr || from == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::memcpy(to, from, size);
+  record.add("direction", std::string(direction));
+  record.add("address", static_cast<std::uint64_t>(onDevice));
+  record.add("size", static_cast<std::uint64_t>(size));
+  record.add("owner", static_cast<void const*>(allocation->context));
+  return CUDA_SUCCESS;
+}
+
 // The synchronous copies. Addressing is unified: any context's memory may be copied in any context.
 CUresult copy(char const* name, void* to, void const* from, std::uintptr_t onDevice, std::size_t size,
               char const* direction) noexcept {
@@ -29,14 +41,7 @@ CUresult copy(char const* name, void* to, void const* from, std::uintptr_t onDev
     CUresult result = driver.current(context);
     if (result == CUDA_SUCCESS) result = driver.checkImplicit(*context);
     if (result != CUDA_SUCCESS || size == 0) return result;
-    Allocation const* const allocation = findRange(driver, onDevice, size);
-    if (allocation == nullptr || to == nullptr || from == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    std::memcpy(to, from, size);
-    record.add("direction", std::string(direction));
-    record.add("address", static_cast<std::uint64_t>(onDevice));
-    record.add("size", static_cast<std::uint64_t>(size));
-    record.add("owner", static_cast<void const*>(allocation->context));
-    return CUDA_SUCCESS;
+    return transfer(driver, record, to, from, onDevice, size, direction);
   });
 }
 
@@ -80,6 +85,16 @@ FAKE_DRIVER_EXPORT CUresult cuMemFree_v2(std::uintptr_t address) {
 
 FAKE_DRIVER_EXPORT CUresult cuMemcpyHtoD_v2(std::uintptr_t to, void const* from, std::size_t size) {
   return copy("cuMemcpyHtoD", reinterpret_cast<void*>(to), from, to, size, "host to device");
+}
+
+FAKE_DRIVER_EXPORT CUresult cuMemcpyHtoDAsync_v2(std::uintptr_t to, void const* from, std::size_t size, void* stream) {
+  return run("cuMemcpyHtoDAsync", [&](Driver& driver, Record& record) {
+    Target target;
+    CUresult result = driver.resolve(stream, target);
+    if (result == CUDA_SUCCESS && target.isLegacy) result = driver.checkImplicit(*target.context);
+    if (result != CUDA_SUCCESS || size == 0) return result;
+    return transfer(driver, record, reinterpret_cast<void*>(to), from, to, size, "host to device");
+  });
 }
 
 FAKE_DRIVER_EXPORT CUresult cuMemcpyDtoH_v2(void* to, std::uintptr_t from, std::size_t size) {
