@@ -49,8 +49,12 @@ LAYERS = {
     ),
     "front": Layer(
         tuple(f"hatch_tensoracle.{name}" for name in ("build_hook", "hooks", "cli", "__main__")),
-        below=("leaves", "manifest", "inspection", "face", "building"),
+        below=("leaves", "manifest", "inspection", "face", "building", "conformance"),
         third_party=("hatchling",),
+    ),
+    "conformance": Layer(
+        ("hatch_tensoracle.conformance", "hatch_tensoracle.conformance.*"),
+        below=("leaves", "testing"),
     ),
     "testing": Layer(
         ("hatch_tensoracle.testing", "hatch_tensoracle.testing.*"),

@@ -45,10 +45,13 @@ class Case:
     """A plugin with fields and inputs that it must accept."""
 
     plugin: str
+    """Its name; with version and namespace where these do not go without saying."""
     inputs: tuple[Input, ...]
     fields: Mapping[str, FieldValue] = field(default_factory=dict)
     name: str = ""
     """How reports call it; left out, it is the types and shapes of the inputs."""
+    version: str | None = None
+    namespace: str = ""
 
     @property
     def label(self) -> str:
@@ -67,18 +70,36 @@ def read_cases(path: Path) -> tuple[Case, ...]:
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         cases = decode(_File, table).cases
-        for i, case in enumerate(cases):
-            for j, given in enumerate(case.inputs):
-                _check(given, f"cases[{i}].inputs[{j}]")
+        _check(cases)
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path} is not UTF-8: {error}") from error
     except (tomllib.TOMLDecodeError, DecodeError) as error:
         raise ConfigurationError(f"{path}: {error}", remedy="See docs/testing.md for the form of cases.") from error
     return cases
 
 
-def _check(given: Input, where: str) -> None:
-    try:
-        given.tensor()
-    except ValueError as error:
-        raise DecodeError(str(error), where) from error
+def _check(cases: tuple[Case, ...]) -> None:
+    if not cases:
+        raise DecodeError("is empty: nothing would be checked", "cases")
+    for i, case in enumerate(cases):
+        if not case.inputs:
+            raise DecodeError("is empty: a plugin has inputs", f"cases[{i}].inputs")
+        for j, given in enumerate(case.inputs):
+            try:
+                _check_bounds(given.tensor())
+            except ValueError as error:
+                raise DecodeError(str(error), f"cases[{i}].inputs[{j}]") from error
+
+
+def _check_bounds(tensor: Tensor) -> None:
+    """What the harness takes, and TensorRT does not."""
+    if any(extent < -1 for extent in tensor.shape):
+        message = f"shape has extent {min(tensor.shape)}; it is -1 where it is dynamic"
+        raise ValueError(message)
+    bounds = [tensor.bound(name) for name in ("min", "opt", "max")]
+    if not all(low <= common <= high for low, common, high in zip(*bounds, strict=True)):
+        shown = [f"({', '.join(map(str, bound))})" for bound in bounds]
+        message = f"min {shown[0]}, opt {shown[1]} and max {shown[2]} are not in order"
+        raise ValueError(message)

@@ -11,15 +11,25 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from hatch_tensoracle._decode import decode
 from hatch_tensoracle.conformance.case import Case
-from hatch_tensoracle.conformance.checks import CHECKS, FAKE_DRIVER_CHECKS, LOADING
+from hatch_tensoracle.conformance.checks import CHECKS, FAKE_DRIVER_CHECKS
+from hatch_tensoracle.conformance.survey import REAL, Survey
+from hatch_tensoracle.errors import ConfigurationError
 
-__all__ = ["Outcome", "walk"]
+__all__ = ["LIBRARY_CHECKS", "TIMEOUT", "Outcome", "walk"]
 
-_TIMEOUT = 120.0  # seconds that the checks of one process may take
+LIBRARY_CHECKS = {
+    "load": "The library is loaded, and has creators.",
+    "cases": "Every plugin of the library has a case.",
+}
+"""What comes before all cases, as outcomes of the library."""
+TIMEOUT = 120.0
+"""Seconds that the checks of one process may take."""
 _LAST_LINES = 5
-_AT_THE_END = "exit"  # the last check leaves a plugin alive
+_AT_THE_END = "exit"  # the last check: it leaves plugins alive, and has passed when the process has ended well
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,48 +37,77 @@ class Outcome:
     """How one check of one case ended."""
 
     case: str
+    """Or the library, or a plugin that no case names."""
     check: str
     cause: str | None = None
     """What is wrong; None if nothing is."""
     remedy: str = ""
+    skipped: str = ""
+    """Why the check was not made; empty if it was."""
 
 
-def walk(library: Path, cases: Sequence[Case], driver: str) -> Iterator[Outcome]:
-    """Yield the outcome of every check. `driver` is the SM that the fake driver plays, such as `89`, or `real`."""
-    checks = [check for check in CHECKS if driver != "real" or check not in FAKE_DRIVER_CHECKS]
+def walk(library: Path, cases: Sequence[Case], driver: str, *, timeout: float = TIMEOUT) -> Iterator[Outcome]:
+    """Yield the outcome of every check. `driver` is the SM that the fake driver plays, such as `89`, or `real`.
+
+    Raises ConfigurationError if there is no such driver, or if a case does not fit the library.
+    """
+    survey = _survey(library, cases, driver, timeout)
+    if survey.not_loaded:
+        yield Outcome(case=library.name, check="load", cause=survey.not_loaded)
+        return
+    yield Outcome(case=library.name, check="load")
+    for plugin in survey.unnamed:
+        yield Outcome(case=plugin, check="cases", skipped="no case names it: nothing of it is checked")
     for case in cases:
-        yield from _walk_case(library, case, driver, [LOADING, *checks])
+        yield from _walk_case(library, case, driver, timeout)
 
 
-def _walk_case(library: Path, case: Case, driver: str, rest: list[str]) -> Iterator[Outcome]:
+def _survey(library: Path, cases: Sequence[Case], driver: str, timeout: float) -> Survey:
+    described = json.dumps([dataclasses.asdict(case) for case in cases])
+    results, ending = _run("survey", [library.resolve(), described, driver], [], timeout)
+    survey = decode(Survey, {key: value for result in results for key, value in result.items()})
+    if survey.no_driver or not results:
+        what = "no GPU can be used" if driver == REAL else f"the fake driver cannot be sm_{driver}"
+        raise ConfigurationError(f"{what}: {survey.no_driver or ending}")
+    if survey.problems:
+        raise ConfigurationError("\n".join(survey.problems), remedy="Mend the cases; docs/testing.md shows their form.")
+    started_only = results == [{}]
+    return dataclasses.replace(survey, not_loaded=ending) if started_only else survey
+
+
+def _walk_case(library: Path, case: Case, driver: str, timeout: float) -> Iterator[Outcome]:
     """Run the checks in one process; after one that ended it, those that are left in another."""
+    rest = [check for check in CHECKS if driver != REAL or check not in FAKE_DRIVER_CHECKS]
+    for check in CHECKS:
+        if check not in rest:
+            yield Outcome(case=case.label, check=check, skipped="only the fake driver can do that")
     while rest:
-        results, ending = _run(library, case, driver, [check for check in rest if check != LOADING])
+        described = json.dumps(dataclasses.asdict(case))
+        results, ending = _run("child", [library.resolve(), described, driver], rest, timeout)
         for result in results:
-            if result["check"] in rest:
-                rest.remove(result["check"])
-                yield Outcome(case=case.label, **result)
-        if not ending:
-            return
-        failed = rest.pop(0) if rest else _AT_THE_END
-        yield Outcome(case=case.label, check=failed, cause=ending)
-        if failed == LOADING:
-            return
+            if result["check"] == _AT_THE_END and ending and not result.get("cause"):
+                continue
+            rest.remove(result["check"])
+            yield Outcome(case=case.label, **result)
+        if ending and rest:
+            yield Outcome(case=case.label, check=rest.pop(0), cause=ending)
 
 
-def _run(library: Path, case: Case, driver: str, checks: Sequence[str]) -> tuple[list[dict[str, str]], str]:
+def _run(
+    what: str, arguments: Sequence[str | Path], checks: Sequence[str], timeout: float
+) -> tuple[list[dict[str, Any]], str]:
     """The results as far as they were written; and how the process ended if not well, with what it printed last."""
     with tempfile.NamedTemporaryFile("r", suffix=".jsonl") as results:
-        description = json.dumps(dataclasses.asdict(case))
-        command = [sys.executable, "-m", "hatch_tensoracle.conformance.child", str(library.resolve()), description]
+        command = [sys.executable, "-m", f"hatch_tensoracle.conformance.{what}", *map(str, arguments)]
         try:
             done = subprocess.run(  # noqa: S603 - ourselves
-                [*command, driver, results.name, *checks],
+                [*command, results.name, *checks],
+                stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
                 errors="replace",
-                timeout=_TIMEOUT,
+                timeout=timeout,
                 check=False,
             )
             ending = _ending(done.returncode, done.stdout)
