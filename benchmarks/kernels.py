@@ -165,3 +165,10 @@ KERNELS: list[KernelSpec] = [
         num_stages=2,
     ),
 ]
+
+
+@triton.jit
+def twenty(p0, p1, p2, p3, p4, p5, p6, target, n0, n1, n2, n3, n4, n5, n6, f0, f1, f2, f3, last):
+    """Takes 20 arguments, for the launcher to pass."""
+    total = tl.load(p0) + tl.load(p1) + tl.load(p2) + tl.load(p3) + tl.load(p4) + tl.load(p5) + tl.load(p6)
+    tl.store(target, total + (n0 + n1 + n2 + n3 + n4 + n5 + n6 + last) + f0 + f1 + f2 + f3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import types
 import typing
 from collections.abc import Mapping
@@ -59,9 +60,14 @@ def _decode(kind: Any, value: object, where: str) -> object:
     return value
 
 
+@functools.cache
+def _hints(kind: type[Any]) -> Mapping[str, Any]:
+    return typing.get_type_hints(kind)
+
+
 def _decode_dataclass(kind: type[Any], value: object, where: str) -> object:
     table = _table(value, where)
-    types_ = typing.get_type_hints(kind)
+    types_ = _hints(kind)  # type: ignore[arg-type]
     fields = {_spelling(field.name, table): field for field in dataclasses.fields(kind)}
     for key in table:
         if key not in fields:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+import secrets
 from pathlib import Path
 
 __all__ = ["write_whole"]
@@ -12,19 +11,11 @@ __all__ = ["write_whole"]
 def write_whole(path: Path, data: bytes) -> None:
     """Write the file aside and put it in its place, below directories that are made. Readers of the old one keep it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    aside = Path(name)
+    aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with aside.open("xb") as file:
             file.write(data)
-        aside.chmod(0o666 & ~_umask())
         aside.replace(path)
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)  # there is no way to read it but to set it
-    os.umask(mask)
-    return mask

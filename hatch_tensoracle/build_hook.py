@@ -13,8 +13,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 from hatch_tensoracle._files import write_whole
 from hatch_tensoracle.config import HookConfig, LibraryConfig
-from hatch_tensoracle.errors import ConfigurationError, TensoracleError
-from hatch_tensoracle.inspection import inspect_wheel
+from hatch_tensoracle.errors import ConfigurationError, MissingPluginError, TensoracleError
+from hatch_tensoracle.inspection import inspect_wheel, manifest_name
 from hatch_tensoracle.library import make_library
 
 __all__ = ["TensoracleBuildHook"]
@@ -50,9 +50,11 @@ class TensoracleBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         if version == "editable":
             return
         with self._aborting(remove=Path(artifact_path)):
+            bundles = inspect_wheel(artifact_path)
             for library in self._configure().libraries:
-                bundle = inspect_wheel(artifact_path, plugin=library.library)[library.library]
-                self._report(f"verified {library.library}: bundle {bundle.digest[:16]}")
+                if library.library not in bundles:
+                    raise MissingPluginError(f"does not hold `{library.library}`", where=artifact_path)
+                self._report(f"verified {library.library}: bundle {bundles[library.library].digest[:16]}")
 
     def _configure(self) -> HookConfig:
         if sysconfig.get_platform() != _PLATFORM:
@@ -66,7 +68,7 @@ class TensoracleBuildHook(BuildHookInterface):  # type: ignore[type-arg]
     def _check_paths_are_free(self, config: HookConfig) -> None:
         forced = {target: source for source, target in self.build_config.force_include.items()}
         for library in config.libraries:
-            for name in (library.library, library.manifest):
+            for name in (library.library, manifest_name(library.library)):
                 if name in forced:
                     raise ConfigurationError(
                         f"{forced[name]} is to be put at {name} too, by `force-include`",
@@ -74,14 +76,14 @@ class TensoracleBuildHook(BuildHookInterface):  # type: ignore[type-arg]
                     )
 
     def _hand_over(self, library: LibraryConfig, output: Path, build_data: dict[str, Any]) -> None:
-        for name in (library.library, library.manifest):
+        for name in (library.library, manifest_name(library.library)):
             build_data["force_include"][str(output / name)] = name
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{_PLATFORM.replace('-', '_')}"
 
     def _place_in_tree(self, library: LibraryConfig, output: Path) -> None:
         """Editable installs import from the tree: put the library where hatchling would take it from."""
-        for name in (library.library, library.manifest):
+        for name in (library.library, manifest_name(library.library)):
             write_whole(Path(self.root) / self._source_path(name), (output / name).read_bytes())
 
     def _source_path(self, name: str) -> str:

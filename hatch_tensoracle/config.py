@@ -58,11 +58,6 @@ class LibraryConfig:
         """The name of the list in that file."""
         return self.kernels.rpartition(":")[2]
 
-    @property
-    def manifest(self) -> str:
-        """Where the manifest goes in the wheel."""
-        return f"{self.library.removesuffix('.so')}.bundle.json"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookConfig:

@@ -52,7 +52,12 @@ _CUBINS_SECTION = ".tensoracle.cubins"
 _MAX_MANIFEST = 64 << 20
 _OWN_FILES = re.compile(r"bundle\.json|bundle\.cpp|cubins_\d+\.cpp")
 """What a bundle directory holds beside cubins."""
-_GPU_LIBRARIES = ("libcuda", "libcudart", "libnv", "libcublas", "libcudnn", "libtensorrt")
+_GPU_LIBRARIES = (
+    *(f"libcu{name}" for name in ("da", "blas", "dnn", "fft", "file", "pti", "rand", "solver", "sparse")),
+    "libnccl",
+    "libnv",
+    "libtensorrt",
+)
 
 
 def inspect_bundle(directory: str | os.PathLike[str], plugin: str | os.PathLike[str] | None = None) -> Bundle:
@@ -129,10 +134,8 @@ def check_wheel(path: Path, plugin: str | None = None) -> Checks[dict[str, Bundl
             yield from wheel.check_records()
             yield from _check_tag(wheel)
             libraries = _libraries(wheel) if plugin is None else [plugin]
-            if not libraries or libraries[0] not in wheel.names:
-                what = f"`{plugin}`" if plugin else "a library that embeds a bundle"
-                yield MissingPluginError(f"does not hold {what}", where=str(path))
-                return bundles
+            if not libraries:
+                yield MissingPluginError("does not hold a library that embeds a bundle", where=str(path))
             for name in libraries:
                 bundle = yield from _check_plugin(wheel, name)
                 if bundle is not None:
@@ -210,17 +213,21 @@ def _check_linkage(library: LibraryImage, where: str) -> Iterator[BundleError]:
 
 
 def _libraries(wheel: Wheel) -> list[str]:
-    """Shared objects that embed a bundle, or that a manifest lies beside."""
-    found = []
+    """Shared objects that embed a bundle, and whatever a manifest promises to lie beside."""
+    suffix = manifest_name("")
+    found = {f"{name.removesuffix(suffix)}.so" for name in wheel.names if name.endswith(suffix)}
     for name in wheel.elf_names:
         with wheel.open(name) as stream, contextlib.suppress(ElfError):
-            if manifest_name(name) in wheel.names or LibraryImage(stream).section_size(_MANIFEST_SECTION) is not None:
-                found.append(name)
-    return found
+            if LibraryImage(stream).section_size(_MANIFEST_SECTION) is not None:
+                found.add(name)
+    return sorted(found)
 
 
 def _check_plugin(wheel: Wheel, name: str) -> Checks[Bundle | None]:
     beside = manifest_name(name)
+    if name not in wheel.names:
+        yield MissingPluginError(f"does not hold `{name}`", where=str(wheel.path))
+        return None
     if beside not in wheel.names:
         yield ManifestError("is missing", where=f"{wheel.path}: {beside}")
         return None

@@ -60,9 +60,12 @@ def _load(file: Path, beside: _Beside) -> ModuleType:
         with contextlib.redirect_stdout(sys.stderr):
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
+        lacking = isinstance(error, ModuleNotFoundError) and error.name in {"tensoracle_producer", "triton"}
         raise ConfigurationError(
             f"{_place(error, file, beside)}: {type(error).__name__}: {error}".rstrip(": "),
-            remedy="The file must run from top to bottom when it is imported, without a GPU.",
+            remedy="Install hatch-tensoracle[producer]."
+            if lacking
+            else "The file must run from top to bottom when it is imported, without a GPU.",
         ) from error
     return module
 

@@ -9,7 +9,7 @@ from hatch_tensoracle.bundle import Bundle
 from hatch_tensoracle.cmake import build_library
 from hatch_tensoracle.config import LibraryConfig
 from hatch_tensoracle.errors import ConfigurationError
-from hatch_tensoracle.inspection import inspect_bundle
+from hatch_tensoracle.inspection import inspect_bundle, manifest_name
 from hatch_tensoracle.kernels_file import load_kernels
 
 __all__ = ["make_library"]
@@ -27,7 +27,7 @@ def make_library(config: LibraryConfig, root: Path, output: Path, progress: Call
     bundle = _compile(kernels, config, bundle_directory, progress)
     progress(f"building {config.library}")
     build_library(bundle_directory, [root / source for source in config.sources], library)
-    (output / config.manifest).write_bytes(bundle.to_json())
+    (output / manifest_name(config.library)).write_bytes(bundle.to_json())
     progress(f"inspecting {config.library}")
     return inspect_bundle(bundle_directory, plugin=library)
 

@@ -48,11 +48,6 @@ def test_every_known_target_is_taken() -> None:
     assert library.targets == tuple(TARGETS)
 
 
-def test_the_manifest_lies_beside_the_library() -> None:
-    (library,) = HookConfig.from_table({**FLAT, "library": "pkg/sub/libx.y-z.so"}).libraries
-    assert library.manifest == "pkg/sub/libx.y-z.bundle.json"
-
-
 def test_kernels_names_a_file_and_a_list_in_it() -> None:
     (library,) = HookConfig.from_table({**FLAT, "kernels": "sub dir/kernels.v2.py:ALL_2"}).libraries
     assert (library.kernels_file, library.kernels_name) == ("sub dir/kernels.v2.py", "ALL_2")

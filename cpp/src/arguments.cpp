@@ -171,9 +171,15 @@ Fit encodeOne(ArgumentRecord const& record, Argument const& argument, std::uint6
   return Fit::kFITS;
 }
 
+std::string hexadecimal(std::uint64_t bits) {
+  std::string digits;
+  for (; bits != 0 || digits.empty(); bits >>= 4) digits.insert(digits.begin(), "0123456789abcdef"[bits & 15]);
+  return "0x" + digits;
+}
+
 std::string show(Argument const& argument) {
   switch (argument.kind()) {
-    case Kind::kPOINTER: return compose("0x", std::hex, argument.bits());
+    case Kind::kPOINTER: return hexadecimal(argument.bits());
     case Kind::kSIGNED: return compose(static_cast<std::int64_t>(argument.bits()));
     case Kind::kUNSIGNED: return compose(argument.bits());
     case Kind::kDOUBLE: return compose(valueOf<double>(argument.bits()));

@@ -23,7 +23,9 @@ class PrivateStream {
   }
   PrivateStream(PrivateStream const&) = delete;
   PrivateStream& operator=(PrivateStream const&) = delete;
-  ~PrivateStream() noexcept { driver_.cuStreamDestroy(stream_); }
+  ~PrivateStream() noexcept {
+    driver_.report(driver_.cuStreamDestroy(stream_), "cuStreamDestroy", "after filling device memory");
+  }
 
   // Complete on return.
   void copy(CUdeviceptr to, void const* from, std::size_t bytes) const {
@@ -43,10 +45,10 @@ class PushedContext {
   PushedContext(PushedContext const&) = delete;
   PushedContext& operator=(PushedContext const&) = delete;
   ~PushedContext() noexcept {
+    if (result_ != kCUDA_SUCCESS) return;
     CUcontext popped = nullptr;
-    if (result_ != kCUDA_SUCCESS || driver_.cuCtxPopCurrent(&popped) == kCUDA_SUCCESS) return;
-    log(Severity::kWARNING,
-        "cuCtxPopCurrent: the context that was current before device memory was freed is not again");
+    driver_.report(driver_.cuCtxPopCurrent(&popped), "cuCtxPopCurrent",
+                   "the context that was current before device memory was freed is not again");
   }
 
   CUresult result() const noexcept { return result_; }

@@ -76,15 +76,22 @@ void Driver::failCall(CUresult result, char const* call, std::string const& cont
   fail(call, ": ", describe(result), "; ", context);
 }
 
+void Driver::report(CUresult result, char const* call, char const* context) const noexcept {
+  if (result == kCUDA_SUCCESS) return;
+  try {
+    log(Severity::kWARNING, compose(call, ": ", describe(result), "; ", context).c_str());
+  } catch (...) {
+    log(Severity::kWARNING, call);
+  }
+}
+
 RelaxedCapture::RelaxedCapture(Driver const& driver, char const* purpose) : driver_(driver) {
   driver_.check(driver_.cuThreadExchangeStreamCaptureMode(&mode_), "cuThreadExchangeStreamCaptureMode", purpose);
 }
 
 RelaxedCapture::~RelaxedCapture() noexcept {
-  CUresult const result = driver_.cuThreadExchangeStreamCaptureMode(&mode_);
-  if (result != kCUDA_SUCCESS) {
-    log(Severity::kWARNING, "cuThreadExchangeStreamCaptureMode: this thread's capture mode could not be restored");
-  }
+  driver_.report(driver_.cuThreadExchangeStreamCaptureMode(&mode_), "cuThreadExchangeStreamCaptureMode",
+                 "this thread's capture mode could not be restored");
 }
 
 }  // namespace tensoracle

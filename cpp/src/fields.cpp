@@ -4,8 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <limits>
-#include <optional>
 
 #include "tensoracle/tensors.hpp"
 
@@ -47,58 +45,58 @@ auto readable(Value value) {
   }
 }
 
-// A value as the widest type of its family, int64_t or double: where widening happens, it is exact.
-template <class From>
-auto widened(From value) {
-  if constexpr (std::is_integral_v<From>) {
-    return static_cast<std::int64_t>(value);
-  } else if constexpr (std::is_floating_point_v<From>) {
-    return static_cast<double>(value);
-  } else {
-    return static_cast<double>(static_cast<float>(value));
+template <class Value>
+Value elementAt(PluginField const& field, std::size_t index) {
+  Value value;
+  std::memcpy(&value, static_cast<char const*>(field.data) + index * sizeof value, sizeof value);
+  return value;
+}
+
+bool isInteger(PluginFieldType type) noexcept {
+  return type == PluginFieldType::kINT8 || type == PluginFieldType::kINT16 || type == PluginFieldType::kINT32 ||
+         type == PluginFieldType::kINT64;
+}
+
+bool isFloating(PluginFieldType type) noexcept {
+  return type == PluginFieldType::kFLOAT16 || type == PluginFieldType::kBF16 || type == PluginFieldType::kFLOAT32 ||
+         type == PluginFieldType::kFLOAT64;
+}
+
+// An element as the widest type of its family, which holds it exactly.
+std::int64_t integerAt(PluginField const& field, std::size_t index) {
+  switch (field.type) {
+    case PluginFieldType::kINT8: return elementAt<std::int8_t>(field, index);
+    case PluginFieldType::kINT16: return elementAt<std::int16_t>(field, index);
+    case PluginFieldType::kINT32: return elementAt<std::int32_t>(field, index);
+    default: return elementAt<std::int64_t>(field, index);
   }
 }
 
+double numberAt(PluginField const& field, std::size_t index) {
+  switch (field.type) {
+    case PluginFieldType::kFLOAT16: return static_cast<float>(elementAt<Half>(field, index));
+    case PluginFieldType::kBF16: return static_cast<float>(elementAt<BFloat16>(field, index));
+    case PluginFieldType::kFLOAT32: return elementAt<float>(field, index);
+    default: return elementAt<double>(field, index);
+  }
+}
+
+// Whether `result` is then the same value.
 template <class To>
-std::optional<To> narrowed(std::int64_t value) {
-  if (value < std::numeric_limits<To>::min() || value > std::numeric_limits<To>::max()) return {};
-  return static_cast<To>(value);
+bool narrow(std::int64_t value, To& result) noexcept {
+  result = static_cast<To>(value);
+  return result == value;
 }
 
 template <class To>
-std::optional<To> narrowed(double value) {
-  To result;
+bool narrow(double value, To& result) noexcept {
   if constexpr (std::is_floating_point_v<To>) {
     result = static_cast<To>(value);
   } else {
     result = To(static_cast<float>(value));
   }
-  double const back = widened(result);
-  if (back == value || (std::isnan(back) && std::isnan(value))) return result;
-  return {};
-}
-
-// The elements of `field`, found as From, in the declared type To.
-template <class To, class From>
-std::vector<To> convert(PluginField const& field) {
-  std::vector<To> elements(static_cast<std::size_t>(field.length));
-  if constexpr (std::is_same_v<To, From>) {
-    if (field.length > 0) std::memcpy(elements.data(), field.data, elements.size() * sizeof(To));
-  } else {
-    for (std::size_t i = 0; i < elements.size(); ++i) {
-      From element;
-      std::memcpy(&element, static_cast<char const*>(field.data) + i * sizeof element, sizeof element);
-      auto const exact = narrowed<To>(widened(element));
-      if (!exact) {
-        constexpr bool kIS_FLOAT = std::is_same_v<To, float>;
-        fail("field ", field.name, " is ", readable(element), " as ", typeName(field.type),
-             ", which the declared type cannot hold exactly",
-             kIS_FLOAT ? "; hand it over as FLOAT32, rounded on purpose (Python: numpy.float32)" : "");
-      }
-      elements[i] = *exact;
-    }
-  }
-  return elements;
+  double const back = readable(result);
+  return back == value || (std::isnan(back) && std::isnan(value));
 }
 
 [[noreturn]] void failType(FieldSpec const& spec, PluginField const& field) {
@@ -106,25 +104,41 @@ std::vector<To> convert(PluginField const& field) {
        declaredType(spec.value, spec.isArray));
 }
 
+[[noreturn]] void failNarrow(FieldSpec const& spec, PluginField const& field, std::size_t index) {
+  std::string const value = isInteger(field.type) ? compose(integerAt(field, index))
+                            : field.type == PluginFieldType::kFLOAT64
+                                ? compose(numberAt(field, index))
+                                : compose(static_cast<float>(numberAt(field, index)));
+  bool const isFloat = typeOf(spec.value) == PluginFieldType::kFLOAT32;
+  fail("field ", spec.name, " is ", value, " as ", typeName(field.type),
+       ", which the declared type cannot hold exactly",
+       isFloat ? "; hand it over as FLOAT32, rounded on purpose (Python: numpy.float32)" : "");
+}
+
+// The elements as they are: a NaN keeps its bits.
+template <class To>
+std::vector<To> copy(PluginField const& field) {
+  std::vector<To> elements(static_cast<std::size_t>(field.length));
+  if (!elements.empty()) std::memcpy(elements.data(), field.data, elements.size() * sizeof(To));
+  return elements;
+}
+
 template <class To>
 std::vector<To> readNumbers(FieldSpec const& spec, PluginField const& field) {
-  if constexpr (std::is_integral_v<To>) {
-    switch (field.type) {
-      case PluginFieldType::kINT8: return convert<To, std::int8_t>(field);
-      case PluginFieldType::kINT16: return convert<To, std::int16_t>(field);
-      case PluginFieldType::kINT32: return convert<To, std::int32_t>(field);
-      case PluginFieldType::kINT64: return convert<To, std::int64_t>(field);
-      default: failType(spec, field);
+  constexpr bool kIS_INTEGER = std::is_integral_v<To>;
+  if (field.type == typeOf(spec.value)) return copy<To>(field);
+  if (kIS_INTEGER ? !isInteger(field.type) : !isFloating(field.type)) failType(spec, field);
+  std::vector<To> elements(static_cast<std::size_t>(field.length));
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    bool isExact;
+    if constexpr (kIS_INTEGER) {
+      isExact = narrow(integerAt(field, i), elements[i]);
+    } else {
+      isExact = narrow(numberAt(field, i), elements[i]);
     }
-  } else {
-    switch (field.type) {
-      case PluginFieldType::kFLOAT16: return convert<To, Half>(field);
-      case PluginFieldType::kBF16: return convert<To, BFloat16>(field);
-      case PluginFieldType::kFLOAT32: return convert<To, float>(field);
-      case PluginFieldType::kFLOAT64: return convert<To, double>(field);
-      default: failType(spec, field);
-    }
+    if (!isExact) failNarrow(spec, field, i);
   }
+  return elements;
 }
 
 struct Reader {
@@ -138,7 +152,7 @@ struct Reader {
 
   FieldValue operator()(std::vector<Dims> const&) const {
     if (field.type != PluginFieldType::kDIMS) failType(spec, field);
-    return convert<Dims, Dims>(field);
+    return copy<Dims>(field);
   }
 
   FieldValue operator()(std::string const&) const {
@@ -203,6 +217,16 @@ void checkNames(FieldSpecs const& specs, Span<PluginField const> given) {
 }
 
 }  // namespace
+
+FieldSpec::FieldSpec(std::string fieldName, FieldValue otherwise, bool mustBeGiven, bool mayBeMany)
+    : name(std::move(fieldName)), value(std::move(otherwise)), isRequired(mustBeGiven), isArray(mayBeMany) {}
+FieldSpec::FieldSpec(FieldSpec const& other) = default;
+FieldSpec::FieldSpec(FieldSpec&& other) noexcept = default;
+FieldSpec::~FieldSpec() = default;
+
+void FieldSpec::addRule(std::string text, std::function<bool(FieldValue const&)> holds) {
+  rules.push_back({std::move(text), std::move(holds)});
+}
 
 Fields Fields::parse(FieldSpecs const& specs, PluginFieldCollection const* collection) {
   bool const isEmpty = collection == nullptr || collection->nbFields <= 0;

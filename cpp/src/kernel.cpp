@@ -89,8 +89,12 @@ Kernel::Kernel(Driver const& driver, Device const& device, EntryRecord const& en
 void Kernel::prepare() const { loadIntoContext(*driver_, *entry_, *code_, kernel_); }
 
 bool Kernel::accepts(Arguments const& arguments) const {
-  checkCount(arguments);
   detail::Values values;
+  return encode(arguments, values);
+}
+
+bool Kernel::encode(Arguments const& arguments, detail::Values& values) const {
+  checkCount(arguments);
   auto const [fit, index] = signature_.encode(arguments, values);
   if (fit == Fit::kWRONG_TYPE) failArgument(index, arguments[index], fit);
   return fit == Fit::kFITS;
@@ -101,18 +105,20 @@ void Kernel::launch(CUstream stream, Grid const& grid, Arguments const& argument
   detail::Values values;
   auto const [fit, index] = signature_.encode(arguments, values);
   if (fit != Fit::kFITS) failArgument(index, arguments[index], fit);
+  enqueue(stream, grid, values);
+}
 
+void Kernel::enqueue(CUstream stream, Grid const& grid, detail::Values& values) const {
+  if (!checkGrid(grid)) return;
   // The driver copies as many bytes from each address as the parameter has. x86-64 is little-endian.
   std::array<void*, Arguments::kCAPACITY + kSCRATCH_POINTERS> parameters;
   std::size_t count = 0;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
+  for (std::size_t i = 0; i < signature_.size(); ++i) {
     parameters[count] = &values[i];
     count += std::size_t{signature_[i].isPassed};
   }
   std::uint64_t scratch = 0;
   for (std::size_t i = 0; i < kSCRATCH_POINTERS; ++i) parameters[count++] = &scratch;
-
-  if (!checkGrid(grid)) return;
   CUresult const result = driver_->cuLaunchKernel(
       reinterpret_cast<CUfunction>(kernel_),  // documented: a CUkernel may stand for the current context's function
       static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z), code_->threads, 1, 1,
@@ -179,6 +185,14 @@ void Kernel::failInteger(ConstantRecord const& constant) const {
 }
 
 std::string Kernel::describe() const { return tensoracle::describe(*entry_, *code_); }
+
+void KernelVariants::launch(CUstream stream, Grid const& grid, Arguments const& arguments) const {
+  detail::Values values;
+  for (Kernel const& kernel : variants_) {
+    if (kernel.encode(arguments, values)) return kernel.enqueue(stream, grid, values);
+  }
+  failSelection(arguments);
+}
 
 void KernelVariants::failSelection(Arguments const& arguments) const {
   std::string reasons;

@@ -188,7 +188,9 @@ CUkernel loadCode(Driver const& driver, Device const& device, EntryRecord const&
 void loadIntoContext(Driver const& driver, EntryRecord const& entry, CodeRecord const& code, CUkernel kernel) {
   RelaxedCapture const relaxed(driver, "before loading kernels");
   CUfunction function = nullptr;
-  driver.check(driver.cuKernelGetFunction(&function, kernel), "cuKernelGetFunction", describe(entry, code));
+  CUresult const result = driver.cuKernelGetFunction(&function, kernel);
+  if (result != kCUDA_SUCCESS) checkNoEarlierError(driver, entry, code);  // the code may have been loaded elsewhere
+  driver.check(result, "cuKernelGetFunction", describe(entry, code));
 }
 
 }  // namespace tensoracle

@@ -63,6 +63,10 @@ Declaration checked(Declaration declaration) {
   return declaration;
 }
 
+Plugin::Plugin(Declaration const& declaration, Fields const& fields) : declaration_(&declaration), fields_(fields) {}
+Plugin::Plugin(Plugin const& other) = default;
+Plugin::~Plugin() noexcept = default;
+
 template <class Result, class Body>
 Result Plugin::guarded(char const* method, Result otherwise, Body&& body) const noexcept {
   return detail::guard(declaration_->name, method, otherwise, std::forward<Body>(body));

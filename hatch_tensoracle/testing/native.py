@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hatch_tensoracle._paths import cpp
+from hatch_tensoracle._paths import cache_directory, cpp
 from hatch_tensoracle._process import run
 from hatch_tensoracle.errors import BuildError
 
@@ -56,12 +56,10 @@ def build(library: NativeLibrary) -> Path:
     the compiler's own lines. Safe from several processes at once.
     """
     from filelock import FileLock
-    from platformdirs import user_cache_path
 
     compiler = _compiler()
     flags = [*_FLAGS, f"-Wl,-soname,{library.file}", *shlex.split(os.environ.get(FLAGS_VARIABLE, ""))]
-    cache = user_cache_path("hatch-tensoracle") / "testing"
-    directory = cache / _key(library, compiler, flags)
+    directory = cache_directory() / "testing" / _key(library, compiler, flags)
     finished = directory / library.file
     if finished.is_file():
         return finished

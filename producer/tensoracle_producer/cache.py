@@ -40,9 +40,10 @@ class CubinCache:
             if hashlib.sha256(content).hexdigest().encode() != digest:
                 return None
             header, cubin = content.split(b"\n", 1)
-            os.utime(path)
         except (OSError, ValueError):
             return None
+        with contextlib.suppress(OSError):  # of a cache that can only be read
+            os.utime(path)
         return Compiled(cubin=cubin, seconds=0.0, **json.loads(header))
 
     def put(self, job: Job, compiled: Compiled) -> None:
@@ -67,7 +68,11 @@ class CubinCache:
         for _, own, path in sorted(files):
             if size <= _LIMIT:
                 return
-            path.unlink(missing_ok=True)
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                self.outage = error
+                return
             size -= own
 
     def _key(self, job: Job) -> str:

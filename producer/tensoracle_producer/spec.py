@@ -15,6 +15,7 @@ __all__ = ["Config", "KernelSpec", "Pointer", "Scalar"]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DIVISORS = tuple(2**n for n in range(8))
 _WARPS = (1, 2, 4, 8, 16, 32)
+_MAX_ARGUMENTS = 64
 _MAX_STAGES = 32
 _MAX_REGISTERS = 255
 _OPTIONS = ("num_warps", "num_stages", "maxnreg", "enable_fp_fusion", "default_dot_input_precision")
@@ -48,7 +49,7 @@ class Scalar:
     """A number passed by value.
 
     `type` is i1, i8 to i64, u8 to u64, fp16, bf16, fp32 or fp64. For integers the kernel can be compiled for multiples
-    of `divisible_by` or for the one value `equal_to`, which is then no kernel parameter; the launcher runs that
+    of `divisible_by`, or with `equal_to=1` for the value 1, which is then no kernel parameter; the launcher runs that
     variant on no other values. Raises TypeError or ValueError naming the field.
     """
 
@@ -64,9 +65,10 @@ class Scalar:
             message = f"Scalar.divisible_by and Scalar.equal_to are for integers wider than one bit, not {self.type}"
             raise ValueError(message)
         if self.equal_to is not None:
-            _check_integer("Scalar.equal_to", self.equal_to, *_range(self.type))
-            if self.equal_to % self.divisible_by:
-                message = f"Scalar.equal_to {self.equal_to} is not divisible by {self.divisible_by}"
+            # A greater value would lose its declared type inside the kernel, and 64-bit arithmetic its upper half.
+            _check_choice("Scalar.equal_to", self.equal_to, (1,))
+            if self.divisible_by != 1:
+                message = f"Scalar.equal_to 1 is not divisible by {self.divisible_by}"
                 raise ValueError(message)
 
 
@@ -138,6 +140,9 @@ class KernelSpec:
         _check_type(where + "constants", self.constants, Mapping)
         object.__setattr__(self, "arguments", tuple(self.arguments))
         object.__setattr__(self, "constants", dict(self.constants))
+        if len(self.arguments) > _MAX_ARGUMENTS:
+            message = f"{where}arguments has {len(self.arguments)} entries; the launcher takes at most {_MAX_ARGUMENTS}"
+            raise ValueError(message)
         for i, argument in enumerate(self.arguments):
             if not isinstance(argument, Pointer | Scalar):
                 message = f"{where}arguments[{i}] must be a Pointer or a Scalar, not {argument!r}"
@@ -244,8 +249,3 @@ def _check_integer(where: str, value: object, lowest: int, highest: int) -> None
     if not lowest <= value <= highest:
         message = f"{where} must be from {lowest} to {highest}, not {value}"
         raise ValueError(message)
-
-
-def _range(type_: str) -> tuple[int, int]:
-    bits = int(type_[1:])
-    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if type_[0] == "i" else (0, 2**bits - 1)

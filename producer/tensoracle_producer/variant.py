@@ -88,11 +88,7 @@ def make_variants(specs: Iterable[KernelSpec]) -> list[Variant]:
     if not groups:
         message = "specs must hold at least one KernelSpec"
         raise ValueError(message)
-    variants = [variant for name, group in groups.items() for variant in _group(name, group)]
-    for before, after in itertools.pairwise(variants):
-        if after.number > 0:
-            _check_neighbours(before, after)
-    return variants
+    return [variant for name, group in groups.items() for variant in _group(name, group)]
 
 
 def _group(name: str, specs: list[KernelSpec]) -> Iterator[Variant]:
@@ -104,9 +100,10 @@ def _group(name: str, specs: list[KernelSpec]) -> Iterator[Variant]:
             " one kernel have the same"
         )
         raise ValueError(message)
-    for configuration, row in enumerate(zip(*columns, strict=True)):
-        for number, spec in enumerate(row):
-            yield _variant(spec, configuration, number)
+    for configuration, specs_of_one in enumerate(zip(*columns, strict=True)):
+        row = [_variant(spec, configuration, number) for number, spec in enumerate(specs_of_one)]
+        _check_row(row)
+        yield from row
 
 
 def _variant(spec: KernelSpec, configuration: int, number: int) -> Variant:
@@ -129,18 +126,39 @@ def _variant(spec: KernelSpec, configuration: int, number: int) -> Variant:
     )
 
 
-def _check_neighbours(before: Variant, after: Variant) -> None:
-    """Refuse variants that take other arguments, or that no arguments can reach."""
-    types = [[argument.type for argument in variant.arguments] for variant in (before, after)]
-    if types[0] != types[1]:
-        message = (
-            f"kernel `{after.label}` takes {', '.join(types[1])}, but `{before.label}` takes {', '.join(types[0])}:"
-            " variants of one kernel take the same arguments"
-        )
-        raise ValueError(message)
-    if all(argument.divisible_by == 1 and argument.equal_to is None for argument in before.arguments):
-        message = f"kernel `{before.label}` assumes nothing, so `{after.label}` would never be launched: put it last"
-        raise ValueError(message)
+def _check_row(row: list[Variant]) -> None:
+    """Refuse variants of one configuration that are other kernels to a plugin, or that no arguments can reach."""
+    first = row[0]
+    for variant in row[1:]:
+        for what, own, others in (
+            ("takes", _taken(variant), _taken(first)),
+            ("has the constants", _shown(variant.constants), _shown(first.constants)),
+        ):
+            if own != others:
+                message = (
+                    f"kernel `{variant.label}` {what} {own}, but `{first.label}` {what} {others}: variants of one"
+                    " kernel differ in what they assume of their arguments, and in nothing else that a plugin sees"
+                )
+                raise ValueError(message)
+    for before, after in itertools.combinations(row, 2):
+        if all(map(_implies, after.arguments, before.arguments)):
+            message = (
+                f"kernel `{after.label}` is never launched: `{before.label}` accepts all that it does and is first"
+            )
+            raise ValueError(message)
+
+
+def _taken(variant: Variant) -> str:
+    return ", ".join(f"{argument.name}: {argument.type}" for argument in variant.arguments)
+
+
+def _shown(constants: tuple[Constant, ...]) -> str:
+    return ", ".join(f"{constant.name}={constant.value!r}" for constant in constants)
+
+
+def _implies(one: Argument, other: Argument) -> bool:
+    """Whether every value that the one assumes is a value that the other assumes."""
+    return other.equal_to in {None, one.equal_to} and one.divisible_by % other.divisible_by == 0
 
 
 def _constant(label: str, name: str, value: Value) -> Constant:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shutil
@@ -460,14 +461,32 @@ def test_a_target_named_twice_is_compiled_once(tmp_path: Path) -> None:
                 KernelSpec(kernels.scaled, name="copy", arguments=[Pointer("fp32")]),
             ],
             ValueError,
-            ("`copy#1` takes *fp32", "`copy#0` takes *fp32, *fp32, i32"),
+            ("`copy#1` takes x: *fp32", "`copy#0` takes source: *fp32, target: *fp32, size: i32"),
             id="variants with other arguments",
         ),
         pytest.param(
             [COPY, COPY],
             ValueError,
-            ("`copy#0` assumes nothing", "`copy#1`", "never"),
+            ("`copy#1` is never launched", "`copy#0` accepts all"),
             id="a variant behind one that takes everything",
+        ),
+        pytest.param(
+            [
+                dataclasses.replace(COPY, arguments=[Pointer("fp32", divisible_by=d)] * 2 + [Scalar("i32")])
+                for d in (8, 16)
+            ],
+            ValueError,
+            ("`copy#1` is never launched", "`copy#0` accepts all"),
+            id="a variant behind one that assumes less",
+        ),
+        pytest.param(
+            [
+                dataclasses.replace(COPY, arguments=[Pointer("fp32", divisible_by=16)] * 2 + [Scalar("i32")]),
+                dataclasses.replace(COPY, constants={"BLOCK": 128}),
+            ],
+            ValueError,
+            ("`copy#1` has the constants BLOCK=128", "`copy#0` has the constants BLOCK=64"),
+            id="variants with other constants, which would fit another grid",
         ),
         pytest.param(
             [

@@ -59,17 +59,15 @@ def test_pointer_refuses(fields: dict[str, Any], error: type[Exception], words: 
         case("float as i32", {"type": "i32", "equal_to": 1.0}, TypeError, "Scalar.equal_to", "1.0"),
         case("true as i32", {"type": "i32", "equal_to": True}, TypeError, "Scalar.equal_to", "True"),
         case("text as i32", {"type": "i32", "equal_to": "1"}, TypeError, "Scalar.equal_to", "'1'"),
-        case("above i8", {"type": "i8", "equal_to": 128}, ValueError, "Scalar.equal_to", "127", "128"),
-        case("below i16", {"type": "i16", "equal_to": -32769}, ValueError, "Scalar.equal_to", "-32768", "-32769"),
-        case("above i64", {"type": "i64", "equal_to": 2**63}, ValueError, "Scalar.equal_to", str(2**63)),
-        case("below u32", {"type": "u32", "equal_to": -1}, ValueError, "Scalar.equal_to", "0", "-1"),
-        case("above u64", {"type": "u64", "equal_to": 2**64}, ValueError, "Scalar.equal_to", str(2**64)),
+        case(
+            "value that would lose its type", {"type": "i64", "equal_to": 4096}, ValueError, "Scalar.equal_to", "4096"
+        ),
+        case("value 0", {"type": "i32", "equal_to": 0}, ValueError, "Scalar.equal_to", "0"),
         case(
             "value and divisor at odds",
-            {"type": "i32", "equal_to": 8, "divisible_by": 16},
+            {"type": "i32", "equal_to": 1, "divisible_by": 16},
             ValueError,
             "Scalar.equal_to",
-            "8",
             "16",
         ),
         case("misspelt option", {"type": "i32", "equals": 1}, TypeError, "equals"),
@@ -81,12 +79,9 @@ def test_scalar_refuses(fields: dict[str, Any], error: type[Exception], words: t
     assert all(word in str(caught.value) for word in words)
 
 
-@pytest.mark.parametrize(
-    ("type_", "value"),
-    [("i8", -128), ("i8", 127), ("u8", 255), ("i32", 0), ("i64", -(2**63)), ("u64", 2**64 - 1)],
-)
-def test_scalar_takes_the_ends_of_its_range(type_: str, value: int) -> None:
-    assert Scalar(type_, equal_to=value).equal_to == value
+@pytest.mark.parametrize("type_", ["i8", "u8", "i32", "i64", "u64"])
+def test_an_integer_of_any_width_can_be_known_to_be_1(type_: str) -> None:
+    assert Scalar(type_, equal_to=1).equal_to == 1
 
 
 def test_assumptions_are_given_by_name() -> None:

@@ -79,6 +79,9 @@ struct Driver {
     if (result != kCUDA_SUCCESS) failCall(result, call, compose(context...));
   }
 
+  // For clean-up, which cannot fail: the same text becomes a warning in the log.
+  void report(CUresult result, char const* call, char const* context) const noexcept;
+
   // "CUDA_ERROR_INVALID_VALUE (1): invalid argument"
   std::string describe(CUresult result) const;
 

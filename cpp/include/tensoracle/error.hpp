@@ -1,10 +1,11 @@
 // The one exception type of the launcher, and how its messages are put together.
 #pragma once
 
-#include <locale>
-#include <sstream>
+#include <cstdint>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 namespace tensoracle {
@@ -16,30 +17,43 @@ class Error : public std::runtime_error {
 
 namespace detail {
 
-// The shortest decimal that reads back as the same value.
-std::string shortest(float value);
-std::string shortest(double value);
+// A text or a number. Messages are many and of many types: a stream in each would be half of what compilers do here.
+class Part {
+ public:
+  Part(std::string_view text) noexcept : text_(text), kind_(Kind::kTEXT) {}
+  Part(std::string const& text) noexcept : Part(std::string_view(text)) {}
+  Part(char const* text) noexcept : Part(std::string_view(text)) {}
+  Part(char const& character) noexcept : Part(std::string_view(&character, 1)) {}
+  Part(float value) noexcept : float_(value), kind_(Kind::kFLOAT) {}
+  Part(double value) noexcept : double_(value), kind_(Kind::kDOUBLE) {}
 
-template <class Part>
-void put(std::ostream& text, Part const& part) {
-  if constexpr (std::is_floating_point_v<Part>) {
-    text << shortest(part);
-  } else if constexpr (std::is_same_v<Part, signed char> || std::is_same_v<Part, unsigned char>) {
-    text << static_cast<int>(part);
-  } else {
-    text << part;
-  }
-}
+  template <class Integer, class = std::enable_if_t<std::is_integral_v<Integer>>>
+  Part(Integer value) noexcept
+      : bits_(static_cast<std::uint64_t>(value)), kind_(std::is_signed_v<Integer> ? Kind::kSIGNED : Kind::kUNSIGNED) {}
+
+  // Of a floating-point number, the shortest decimal that reads back as the same value.
+  std::string toString() const;
+
+ private:
+  enum class Kind : std::uint8_t { kTEXT, kSIGNED, kUNSIGNED, kFLOAT, kDOUBLE };
+
+  union {
+    std::string_view text_;
+    std::uint64_t bits_;
+    float float_;
+    double double_;
+  };
+  Kind kind_;
+};
+
+std::string concatenate(std::initializer_list<Part> parts);
 
 }  // namespace detail
 
 // The parts, one after the other.
 template <class... Parts>
 std::string compose(Parts const&... parts) {
-  std::ostringstream text;
-  text.imbue(std::locale::classic());  // the application's locale may group digits
-  (detail::put(text, parts), ...);
-  return text.str();
+  return detail::concatenate({detail::Part(parts)...});
 }
 
 template <class... Parts>

@@ -36,6 +36,14 @@ struct FieldSpec {
   bool isRequired;
   bool isArray;
   std::vector<FieldRule> rules;
+
+  // Compiled once, and not in every source of a plugin: copies of FieldValue are much code.
+  FieldSpec(std::string fieldName, FieldValue otherwise, bool mustBeGiven, bool mayBeMany);
+  FieldSpec(FieldSpec const& other);
+  FieldSpec(FieldSpec&& other) noexcept;
+  ~FieldSpec();
+
+  void addRule(std::string text, std::function<bool(FieldValue const&)> holds);
 };
 
 using FieldSpecs = std::vector<FieldSpec>;
@@ -90,11 +98,8 @@ class TypedFieldSpec : public FieldSpec {
   using Element = typename detail::FieldType<T>::Element;
 
   TypedFieldSpec(std::string fieldName, T const& otherwise, bool mustBeGiven)
-      : FieldSpec{std::move(fieldName),
-                  detail::fieldStorage<T>(otherwise),
-                  mustBeGiven,
-                  detail::FieldType<T>::kIS_ARRAY,
-                  {}} {}
+      : FieldSpec(std::move(fieldName), detail::fieldStorage<T>(otherwise), mustBeGiven,
+                  detail::FieldType<T>::kIS_ARRAY) {}
 
   // Every element is in [least, most], which NaN never is.
   TypedFieldSpec& range(Element least, Element most) {
@@ -125,8 +130,8 @@ class TypedFieldSpec : public FieldSpec {
 
   template <class Predicate>
   TypedFieldSpec& rule(std::string text, Predicate predicate) {
-    this->rules.push_back(
-        {std::move(text), [predicate](FieldValue const& elements) { return predicate(std::get<Storage>(elements)); }});
+    addRule(std::move(text),
+            [predicate](FieldValue const& elements) { return predicate(std::get<Storage>(elements)); });
     return *this;
   }
 };

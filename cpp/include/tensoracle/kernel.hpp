@@ -54,6 +54,10 @@ class Kernel {
   void prepare() const;
 
  private:
+  friend class KernelVariants;
+
+  bool encode(Arguments const& arguments, detail::Values& values) const;  // `accepts`
+  void enqueue(CUstream stream, Grid const& grid, detail::Values& values) const;
   ConstantRecord const& findConstant(std::string_view name, ConstantKind kind) const;
   void checkCount(Arguments const& arguments) const;
   bool checkGrid(Grid const& grid) const;  // false if it is empty
@@ -82,6 +86,9 @@ class KernelVariants {
     }
     failSelection(arguments);
   }
+
+  // Launches the variant that `select` finds, and looks at the arguments once for both.
+  void launch(CUstream stream, Grid const& grid, Arguments const& arguments) const;
 
   std::vector<Kernel> const& variants() const noexcept { return variants_; }
 

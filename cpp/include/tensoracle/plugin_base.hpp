@@ -50,11 +50,11 @@ class Plugin : public nvinfer1::IPluginV3,
                public nvinfer1::IPluginV3OneBuild,
                public nvinfer1::IPluginV3OneRuntime {
  public:
-  ~Plugin() noexcept override = default;
+  ~Plugin() noexcept override;
 
  protected:
-  Plugin(Declaration const& declaration, Fields fields) : declaration_(&declaration), fields_(std::move(fields)) {}
-  Plugin(Plugin const&) = default;
+  Plugin(Declaration const& declaration, Fields const& fields);
+  Plugin(Plugin const& other);
   Plugin& operator=(Plugin const&) = delete;
 
   // The shapes of all outputs.
