@@ -461,8 +461,22 @@ def test_a_plugin_that_is_not_there_is_named(tmp_path: Path, files: Mapping[str,
 
 def test_a_plugin_that_is_no_library_is_found(tmp_path: Path, files: Mapping[str, bytes]) -> None:
     changed = {**files, "pkg/libpkg.so": b"text"}
-    expect(write_wheel(tmp_path, changed), MissingPluginError)
+    expect(write_wheel(tmp_path, changed), LibraryError)
     expect(write_wheel(tmp_path, changed), LibraryError, plugin="pkg/libpkg.so")
+
+
+@pytest.mark.parametrize(
+    ("second", "error"),
+    [
+        pytest.param({}, MissingPluginError, id="missing"),
+        pytest.param({"pkg/more/libsecond.so": b"\x7fELL"}, LibraryError, id="damaged in its first bytes"),
+    ],
+)
+def test_what_a_manifest_promises_is_looked_for_beside_it(
+    tmp_path: Path, files: Mapping[str, bytes], second: Mapping[str, bytes], error: type[BundleError]
+) -> None:
+    manifest = {"pkg/more/libsecond.bundle.json": files["pkg/libpkg.bundle.json"]}
+    expect(write_wheel(tmp_path, {**files, **manifest, **second}), error)
 
 
 def test_every_plugin_of_a_wheel_is_checked(tmp_path: Path, files: Mapping[str, bytes]) -> None:

@@ -281,6 +281,17 @@ void Fields::failGet(Field const& field) {
        "; get it as the corresponding C++ type");
 }
 
+void checkSpecs(FieldSpecs const& specs) {
+  for (FieldSpec const& spec : specs) {
+    auto const isSame = [&](FieldSpec const& other) { return other.name == spec.name; };
+    if (std::count_if(specs.begin(), specs.end(), isSame) > 1) fail("field ", spec.name, " is declared twice");
+    for (FieldRule const& rule : spec.rules) {
+      if (spec.isRequired || rule.holds(spec.value)) continue;
+      fail("field ", spec.name, " has the default ", show(spec.value), "; it must ", rule.text);
+    }
+  }
+}
+
 std::vector<PluginField> fieldNames(FieldSpecs const& specs) {
   std::vector<PluginField> records;
   for (FieldSpec const& spec : specs) {

@@ -2,6 +2,7 @@
 #include "tensoracle/plugin_base.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <numeric>
 
@@ -60,6 +61,7 @@ Declaration checked(Declaration declaration) {
            " inputs, ", types.front().outputs.size(), " and ", row.outputs.size(), " outputs; all must have the same");
     }
   }
+  checkSpecs(declaration.fields);
   return declaration;
 }
 
@@ -151,7 +153,9 @@ std::int32_t Plugin::getNbOutputs() const noexcept { return static_cast<std::int
 
 std::size_t Plugin::getWorkspaceSize(DynamicPluginTensorDesc const* inputs, std::int32_t nbInputs,
                                      DynamicPluginTensorDesc const* outputs, std::int32_t nbOutputs) const noexcept {
-  return guarded("getWorkspaceSize", std::size_t{0}, [&] {
+  // TensorRT knows no failure here: more than any device has makes it give the plugin up, as 0 would not.
+  constexpr std::size_t kIMPOSSIBLE = std::numeric_limits<std::int64_t>::max();
+  return guarded("getWorkspaceSize", kIMPOSSIBLE, [&] {
     checkCounts(nbInputs, nbOutputs);
     return workspaceSize(span(inputs, nbInputs), span(outputs, nbOutputs));
   });

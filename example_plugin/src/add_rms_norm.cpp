@@ -48,7 +48,7 @@ class AddRmsNorm final : public PluginBase<AddRmsNorm> {
     std::int64_t const columns = shape.d[shape.nbDims - 1];
     Arguments const arguments = {call.inputs[0],  call.inputs[1], call.inputs[2], call.outputs[0],
                                  call.outputs[1], columns,        epsilon_};
-    kernel_->select(arguments).launch(call.stream, {elements / columns}, arguments);
+    kernel_->launch(call.stream, {elements / columns}, arguments);
   }
 
   static char const* kernelName(DataType type) {

@@ -73,7 +73,7 @@ class MatmulBiasGelu final : public PluginBase<MatmulBiasGelu> {
     if (blocks_ == 0) return;
     Arguments const arguments = {call.inputs[0], call.inputs[1], deviceBias_.data(), call.outputs[0],
                                  product_.m,     product_.n,     product_.k};
-    kernel_->select(arguments).launch(call.stream, {blocks_}, arguments);
+    kernel_->launch(call.stream, {blocks_}, arguments);
   }
 
   struct Product {

@@ -56,7 +56,7 @@ void information(char const* key) {
 """
 
 
-def probe_and_expectation() -> tuple[str, dict[str, str]]:
+def probe_and_expectation() -> tuple[str, dict[str, str]]:  # noqa: C901 - a loop for each kind of fact
     """Return a program that prints one line per fact, and what the lines must say."""
     statements: list[str] = []
     expected: dict[str, str] = {}

@@ -9,6 +9,8 @@ using namespace tensoracle;
 #define NO_TYPES 2
 #define UNEVEN_TYPES 3
 #define NO_KERNEL 4
+#define FIELD_TWICE 5
+#define WRONG_DEFAULT 6
 
 class Faulty final : public PluginBase<Faulty> {
  public:
@@ -20,6 +22,12 @@ class Faulty final : public PluginBase<Faulty> {
     TensorTypes types = sameType(2, 1, {DataType::kFLOAT});
     if (DEFECT == UNEVEN_TYPES) types.push_back({{DataType::kHALF}, {DataType::kHALF}});
     return types;
+  }
+
+  static FieldSpecs fields() {
+    if (DEFECT == FIELD_TWICE) return {required<float>("scale"), optional<float>("scale", 1)};
+    if (DEFECT == WRONG_DEFAULT) return {optional<float>("scale", -1).range(0, 1)};
+    return {};
   }
 
   static std::int32_t configurations() { return DEFECT == NO_KERNEL ? configurationCount("missing") : 0; }

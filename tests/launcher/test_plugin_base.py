@@ -324,6 +324,8 @@ FAULTS = {
     "NO_TYPES": "Faulty's tensorTypes() is empty; it needs at least one permitted combination",
     "UNEVEN_TYPES": "Faulty's tensorTypes() has rows of 2 and 1 inputs, 1 and 1 outputs; all must have the same",
     "NO_KERNEL": "the bundle has no kernel missing; it has none",
+    "FIELD_TWICE": "field scale is declared twice",
+    "WRONG_DEFAULT": "field scale has the default -1; it must be in [0, 1]",
 }
 
 

@@ -185,4 +185,7 @@ class Fields {
 // The records that a creator answers getFieldNames with; they point into `specs`.
 std::vector<nvinfer1::PluginField> fieldNames(FieldSpecs const& specs);
 
+// An Error for a name that is declared twice, or a default that its own rules refuse.
+void checkSpecs(FieldSpecs const& specs);
+
 }  // namespace tensoracle
