@@ -5,4 +5,4 @@ from pathlib import Path
 __all__ = ["LIBRARY"]
 
 LIBRARY = Path(__file__).with_name("libexample_plugin.so")
-"""The plugin library, to be loaded into TensorRT's plugin registry; it creates the plugins AddRmsNorm and MatmulBiasGelu, version 1."""
+"""The library, to be loaded into TensorRT's plugin registry; it creates AddRmsNorm and MatmulBiasGelu, version 1."""
