@@ -12,7 +12,7 @@ from testing.child import in_child
 from hatch_tensoracle.targets import Target
 from hatch_tensoracle.testing.records import AttributeSetting, Call, FunctionLoad, LibraryLoad, LibraryUnload
 from launcher.launching import X, argument, session
-from launcher.libraries import link
+from launcher.libraries import SANITIZER, link
 from launcher.records import Argument, Entry, code_of
 
 GIVEN = ["pointer:100", "pointer:100", argument("i32", 16), argument("i64", 1)]
@@ -195,7 +195,8 @@ def test_code_is_loaded_once_and_nothing_grows_over_alternating_shapes(library: 
         before = alternate(1000)
         after = alternate(10_000)
         assert functions == 0
-        assert after - before < 1024, "pages"  # what the harness keeps of messages is less
+        # What the harness keeps of messages is less; a sanitizer keeps what was freed.
+        assert after - before < 1024 or SANITIZER, "pages"
         alternate(500)
         names = {call.name for call in at.driver.records(Call)}
         assert not names & {
