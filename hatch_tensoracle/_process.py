@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import shlex
+import shutil
 import subprocess
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -11,7 +13,7 @@ from pathlib import Path
 
 from hatch_tensoracle.errors import BuildError
 
-__all__ = ["run", "tool_of"]
+__all__ = ["cxx_compiler", "run", "tool_of"]
 
 
 def run(
@@ -56,3 +58,18 @@ def tool_of(distribution: str, name: str) -> Path:
                 return path
     message = f"{name} of {distribution}"
     raise FileNotFoundError(message)
+
+
+def cxx_compiler() -> list[str]:
+    """Find the author's C++ compiler: the variable CXX, else the first of c++, g++ and clang++ on PATH.
+
+    Raises BuildError.
+    """
+    named = shlex.split(os.environ.get("CXX", ""))
+    for command in [named] if named else [["c++"], ["g++"], ["clang++"]]:
+        if shutil.which(command[0]):
+            return command
+    raise BuildError(
+        f"no C++ compiler: {f'{named[0]} of the variable CXX' if named else 'c++, g++, clang++'} not on PATH",
+        remedy="Install one, such as Debian's package g++, or name it in the variable CXX.",
+    )

@@ -11,14 +11,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import hatch_tensoracle
 from hatch_tensoracle.errors import BundleError, ConfigurationError, TensoracleError
 
 __all__ = ["main"]
-
-T = TypeVar("T")
 
 _DEFECTS = 1
 _USAGE = 2
@@ -120,6 +118,7 @@ def check(  # noqa: PLR0913 - the options
 ) -> int:
     """Make every check of every case and print each as it ends, or all as JSON."""
     from hatch_tensoracle.conformance import read_cases, walk
+    from hatch_tensoracle.report import REPORT_VERSION
 
     if not path.is_file():
         raise ConfigurationError(f"{path} is no file", remedy="Name a plugin library or a wheel.")
@@ -134,7 +133,7 @@ def check(  # noqa: PLR0913 - the options
     skipped = sum(bool(outcome.skipped) for outcome in outcomes)
     if format == "json":
         artifacts = [{"path": str(path), "outcomes": [dataclasses.asdict(outcome) for outcome in outcomes]}]
-        print(json.dumps({"version": 1, "artifacts": artifacts}, indent=2))
+        print(json.dumps({"version": REPORT_VERSION, "artifacts": artifacts}, indent=2))
     else:
         print(f"{path}: {len(outcomes) - skipped} checks, {failed} failed, {skipped} not made")
     return _DEFECTS if failed else 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from string import Template
 
 from hatch_tensoracle._paths import cpp, templates
-from hatch_tensoracle._process import run, tool_of
+from hatch_tensoracle._process import cxx_compiler, run, tool_of
 from hatch_tensoracle.errors import BuildError
 
 __all__ = ["build_library"]
@@ -36,7 +36,7 @@ def build_library(bundle: Path, sources: Sequence[Path], library: Path) -> None:
             ),
             encoding="utf-8",
         )
-        _check_compiler()
+        cxx_compiler()  # CMake's own words for its absence fill a screen
         run(
             [
                 cmake,
@@ -67,16 +67,6 @@ def _tool(name: str) -> Path:
     except (importlib.metadata.PackageNotFoundError, FileNotFoundError) as error:
         message = f"{error} is not installed"
         raise BuildError(message, remedy="Install hatch-tensoracle[producer].") from error
-
-
-def _check_compiler() -> None:
-    named = os.environ.get("CXX", "").split()
-    if not any(shutil.which(name) for name in (named[:1] or ("c++", "g++", "clang++"))):
-        message = f"no C++ compiler: {named[0]} of the variable CXX" if named else "no C++ compiler: c++, g++, clang++"
-        raise BuildError(
-            f"{message} not on PATH",
-            remedy="Install one, such as Debian's package g++, or name it in the variable CXX.",
-        )
 
 
 def _quoted(path: Path) -> str:

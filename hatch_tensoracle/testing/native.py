@@ -5,15 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hatch_tensoracle._paths import cache_directory, cpp
-from hatch_tensoracle._process import run
-from hatch_tensoracle.errors import BuildError
+from hatch_tensoracle._process import cxx_compiler, run
 
 __all__ = ["FAKE_DRIVER", "FLAGS_VARIABLE", "HARNESS", "NativeLibrary", "build"]
 
@@ -57,7 +55,7 @@ def build(library: NativeLibrary) -> Path:
     """
     from filelock import FileLock
 
-    compiler = _compiler()
+    compiler = cxx_compiler()
     flags = [*_FLAGS, f"-Wl,-soname,{library.file}", *shlex.split(os.environ.get(FLAGS_VARIABLE, ""))]
     directory = cache_directory() / "testing" / _key(library, compiler, flags)
     finished = directory / library.file
@@ -81,17 +79,6 @@ def _compile(library: NativeLibrary, command: Sequence[str], finished: Path) -> 
             env=_environment(),
         )
         output.replace(finished)
-
-
-def _compiler() -> list[str]:
-    named = shlex.split(os.environ.get("CXX", ""))
-    for command in [named] if named else [["c++"], ["g++"], ["clang++"]]:
-        if shutil.which(command[0]):
-            return command
-    raise BuildError(
-        f"no C++ compiler: {f'{named[0]} of the variable CXX' if named else 'c++, g++, clang++'} not on PATH",
-        remedy="Install one, such as Debian's package g++, or name it in the variable CXX.",
-    )
 
 
 def _key(library: NativeLibrary, compiler: Sequence[str], flags: Sequence[str]) -> str:
