@@ -7,6 +7,8 @@
 #     [INCLUDE_DIRECTORIES <directory>...]
 #     [COMPILE_DEFINITIONS <definition>...])
 #
+# Beside <target> there is <target>_launcher, which options of your own that change the ABI, such as sanitizers, must reach too.
+#
 # The library exports getCreators and setLoggerFinder and nothing else. It needs no TensorRT and no CUDA to be built or
 # linked. The same sources give the same bytes in any directory.
 #
@@ -28,15 +30,14 @@ function(tensoracle_add_cubin_plugin target)
   file(GLOB launcher_sources CONFIGURE_DEPENDS "${launcher}/src/*.cpp")
   # In the order of their names, in which the cubins follow each other.
   file(GLOB bundle_sources CONFIGURE_DEPENDS "${bundle}/*.cpp")
-  add_library(${target} SHARED ${arg_SOURCES} ${launcher_sources} ${bundle_sources})
+  # One translation unit for the whole launcher: most of what compiling it costs is the standard library's headers.
+  add_library(${target}_launcher OBJECT ${launcher_sources})
+  set_target_properties(${target}_launcher PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+  target_compile_options(${target}_launcher PRIVATE -Wall -Wextra)
+  _tensoracle_compile(${target}_launcher)
 
+  add_library(${target} SHARED ${arg_SOURCES} $<TARGET_OBJECTS:${target}_launcher> ${bundle_sources})
   set_target_properties(${target} PROPERTIES
-    CXX_STANDARD 17
-    CXX_STANDARD_REQUIRED ON
-    CXX_EXTENSIONS OFF
-    CXX_VISIBILITY_PRESET hidden
-    VISIBILITY_INLINES_HIDDEN ON
-    POSITION_INDEPENDENT_CODE ON
     PREFIX "lib"
     SKIP_BUILD_RPATH ON
     INSTALL_RPATH ""
@@ -44,23 +45,7 @@ function(tensoracle_add_cubin_plugin target)
   if(arg_OUTPUT_NAME)
     set_target_properties(${target} PROPERTIES OUTPUT_NAME "${arg_OUTPUT_NAME}")
   endif()
-
-  target_include_directories(${target} PRIVATE "${launcher}/include" ${arg_INCLUDE_DIRECTORIES})
-  target_compile_definitions(${target} PRIVATE ${arg_COMPILE_DEFINITIONS})
-  if(TENSORRT_INCLUDE_DIR)
-    target_compile_definitions(${target} PRIVATE TENSORACLE_OFFICIAL_HEADERS)
-    target_include_directories(${target} SYSTEM PRIVATE "${TENSORRT_INCLUDE_DIR}")
-  endif()
-
-  target_compile_options(${target} PRIVATE
-    "$<$<NOT:$<CONFIG:Debug>>:-O2>"
-    # Statics of inline functions would otherwise be shared with other libraries that have the same launcher.
-    "$<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>"
-    "-ffile-prefix-map=${launcher}=tensoracle"
-    "-ffile-prefix-map=${bundle}=bundle"
-    "-ffile-prefix-map=${CMAKE_CURRENT_SOURCE_DIR}=."
-    "-ffile-prefix-map=${CMAKE_CURRENT_BINARY_DIR}=.")
-  set_source_files_properties(${launcher_sources} PROPERTIES COMPILE_OPTIONS "-Wall;-Wextra")
+  _tensoracle_compile(${target})
 
   # They name what they embed relative to themselves, for the assembler to read.
   file(GLOB bundle_parts CONFIGURE_DEPENDS "${bundle}/cubins/*")
@@ -79,6 +64,31 @@ function(tensoracle_add_cubin_plugin target)
     # Code stays loaded in the driver until the process ends, and so do the records of it.
     "LINKER:-z,nodelete")
   target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
+endfunction()
+
+# How launcher, plugins and bundle are compiled; for tensoracle_add_cubin_plugin, whose variables it reads.
+function(_tensoracle_compile name)
+  set_target_properties(${name} PROPERTIES
+    CXX_STANDARD 17
+    CXX_STANDARD_REQUIRED ON
+    CXX_EXTENSIONS OFF
+    CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON
+    POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(${name} PRIVATE "${launcher}/include" ${arg_INCLUDE_DIRECTORIES})
+  target_compile_definitions(${name} PRIVATE ${arg_COMPILE_DEFINITIONS})
+  if(TENSORRT_INCLUDE_DIR)
+    target_compile_definitions(${name} PRIVATE TENSORACLE_OFFICIAL_HEADERS)
+    target_include_directories(${name} SYSTEM PRIVATE "${TENSORRT_INCLUDE_DIR}")
+  endif()
+  target_compile_options(${name} PRIVATE
+    "$<$<NOT:$<CONFIG:Debug>>:-O2>"
+    # Statics of inline functions would otherwise be shared with other libraries that have the same launcher.
+    "$<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>"
+    "-ffile-prefix-map=${launcher}=tensoracle"
+    "-ffile-prefix-map=${bundle}=bundle"
+    "-ffile-prefix-map=${CMAKE_CURRENT_SOURCE_DIR}=."
+    "-ffile-prefix-map=${CMAKE_CURRENT_BINARY_DIR}=.")
 endfunction()
 
 macro(_tensoracle_check_arguments)

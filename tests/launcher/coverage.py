@@ -24,7 +24,7 @@ def measure(directory: Path) -> dict[str, dict[int, int]]:
     """Run the tests; how often each line of each file was executed."""
     environment = {**os.environ, "TENSORACLE_TEST_COVERAGE": str(directory)}
     subprocess.run([sys.executable, "-m", "pytest", "-q", str(HERE)], env=environment, check=True)
-    counters = [path for path in directory.rglob("*.gcda") if "cpp/src" in str(path) or path.stem.startswith("plugins")]
+    counters = [path for path in directory.rglob("*.gcda") if "launcher" in path.parent.name or "plugins" in path.stem]
     run(tool("gcov"), "--json-format", *counters, cwd=directory)
     counts: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     for report in directory.glob("*.gcov.json.gz"):

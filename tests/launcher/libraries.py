@@ -68,7 +68,7 @@ def link(library: Path, entries: list[Entry], directory: Path, *options: str, so
     """Link a source and the launcher's objects of another library around records written by hand."""
     directory.mkdir()
     write_bundle(entries, directory)
-    objects = [path for path in library.parent.rglob("*.o") if "cpp/src" in str(path)]
+    objects = list(library.parent.glob("CMakeFiles/launcher_launcher.dir/**/*.o"))
     assert objects
     linked = directory / f"lib{directory.name}.so"
     compiling = ["-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-Wall", "-Wextra", "-Werror"]
