@@ -105,7 +105,7 @@ def probe_and_expectation() -> tuple[str, dict[str, str]]:  # noqa: C901 - a loo
 PROBE, EXPECTED = probe_and_expectation()
 
 
-def observe(header: str, directory: Path) -> dict[str, str]:
+def observe(header: str, directory: Path, *options: str) -> dict[str, str]:
     """Compile the probe against a header's text and return what it prints."""
     compiler = shutil.which("g++")
     if compiler is None:
@@ -113,7 +113,7 @@ def observe(header: str, directory: Path) -> dict[str, str]:
     (directory / "plugin_abi.hpp").write_text(header)
     (directory / "probe.cpp").write_text(PROBE)
     flags = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wno-invalid-offsetof"]
-    subprocess.run([compiler, *flags, "-o", "probe", "probe.cpp"], cwd=directory, check=True)
+    subprocess.run([compiler, *flags, *options, "-o", "probe", "probe.cpp"], cwd=directory, check=True)
     printed = subprocess.run([directory / "probe"], check=True, capture_output=True, text=True).stdout
     observed = dict(line.split("\t") for line in printed.splitlines())
     return {key: plain(value) for key, value in observed.items()}
