@@ -7,9 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
-from cpp.test_plugin_abi import EXPECTED, HEADER, observe
 from elftools.elf.elffile import ELFFile
 from helpers.tools import run, tool
+
+from cpp.test_plugin_abi import EXPECTED, HEADER, observe
 
 CPP = HEADER.parents[2]
 SOURCE = CPP.parent / "example_plugin" / "src" / "add_rms_norm.cpp"
