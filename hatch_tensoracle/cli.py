@@ -6,7 +6,9 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +22,8 @@ __all__ = ["main"]
 
 _DEFECTS = 1
 _USAGE = 2
+_BROKEN_PIPE = 128 + signal.SIGPIPE
+"""What a shell gives a program that the signal ended."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,13 +36,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = vars(parser.parse_args(arguments))
     run: Callable[..., int] = options.pop("run")
     try:
-        return run(**options)
+        status = run(**options)
+        sys.stdout.flush()
     except TensoracleError as error:
         print("\n".join(filter(None, (f"hatch-tensoracle: {error}", error.remedy))), file=sys.stderr)
         return _USAGE if isinstance(error, ConfigurationError) else _DEFECTS
+    except BrokenPipeError:  # whoever read the output has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
     except OSError as error:  # a path that cannot be read or written
         print(f"hatch-tensoracle: {error}", file=sys.stderr)
         return _USAGE
+    return status
 
 
 def _register_inspect(commands: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -280,3 +281,13 @@ def test_the_script_says_its_version() -> None:
     script = Path(sys.executable).with_name("hatch-tensoracle")
     done = subprocess.run([str(script), "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"hatch-tensoracle {hatch_tensoracle.__version__}\n"
+
+
+def test_reader_that_goes_away_ends_the_program_quietly(output: Path) -> None:
+    command = [sys.executable, "-m", "hatch_tensoracle", "inspect", "--format", "json", str(output / "bundle")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait() == 128 + signal.SIGPIPE
+        assert process.stderr is not None
+        assert not process.stderr.read()

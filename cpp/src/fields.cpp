@@ -164,7 +164,7 @@ struct Reader {
 };
 
 std::string show(FieldValue const& value) {
-  if (auto const* text = std::get_if<std::string>(&value)) return *text;
+  if (auto const* text = std::get_if<std::string>(&value)) return compose('"', *text, '"');
   return std::visit(
       [](auto const& elements) {
         std::string shown;

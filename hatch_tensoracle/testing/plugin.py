@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from hatch_tensoracle.testing import abi
@@ -22,6 +23,7 @@ __all__ = ["Plugin"]
 Make = Callable[[Sequence[Field], int], PluginObject]
 
 _BUILD_PHASE, _RUN_TIME_PHASE = 0, 1
+_MOST_COMBINATIONS = 1000  # so that the search ends; TensorRT tries 100
 _UNSET = -1  # what no plugin may read or leave: of no data type and no format
 
 Combination = tuple[tuple[str, str], ...]
@@ -64,10 +66,18 @@ class Plugin:
         return OutputShapes(self._harness, self._plugin, [tensor.shape for tensor in inputs], self.output_count)
 
     def format_combinations(self, inputs: Sequence[Tensor]) -> tuple[Combination, ...]:
-        """All that the plugin supports, over all data types and formats; of `inputs` only number and shapes count."""
+        """All that the plugin supports, over all data types and formats; of `inputs` only number and shapes count.
+
+        Raises PluginContractError if there are more than 1000; TensorRT tries 100.
+        """
         candidates = [(type_, format_) for type_ in abi.DATA_TYPES for format_ in abi.FORMATS]
         tensors = [*inputs, *(Tensor("fp32", ()) for _ in range(self.output_count))]
-        return tuple(self._combinations(tensors, len(inputs), [candidates] * len(tensors)))
+        every = self._combinations(tensors, len(inputs), [candidates] * len(tensors))
+        found = tuple(islice(every, _MOST_COMBINATIONS + 1))
+        if len(found) > _MOST_COMBINATIONS:
+            message = f"{self.name}: supports more than {_MOST_COMBINATIONS} combinations of data types and formats"
+            raise PluginContractError(message)
+        return found
 
     def build(self, inputs: Sequence[Tensor]) -> BuiltPlugin:
         """Build it into an engine for inputs of these data types, formats and shapes.

@@ -174,7 +174,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("NaN", {"required": 1, "float": float("nan")}, "field float is NaN; it must be in [0, 1]"),
     ("element", {"required": 1, "i32s": [1, 10]}, "field i32s is 1, 10; it must be in [-9, 9]"),
     ("length", {"required": 1, "i32s": [1] * 5}, "field i32s is 1, 1, 1, 1, 1; it must have 0 to 4 elements"),
-    ("choice", {"required": 1, "text": "none"}, "field text is none; it must be one of default, , other"),
+    ("choice", {"required": 1, "text": "none"}, 'field text is "none"; it must be one of "default", "", "other"'),
     ("two", {"required": [1, 2]}, "field required has 2 elements; a single INT32 is declared"),
     ("none", {"required": np.zeros(0, np.int32)}, "field required has 0 elements; a single INT32 is declared"),
     (

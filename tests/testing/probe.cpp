@@ -131,6 +131,7 @@ class Probe final : public IPluginV3,
   }
   bool supportsFormatCombination(std::int32_t position, DynamicPluginTensorDesc const* tensors, std::int32_t,
                                  std::int32_t) noexcept override {
+    if (is("mislead", "supportsFormatCombination")) return true;
     PluginTensorDesc const& desc = tensors[position].desc;
     bool const isLater = position + 1 < 5 && static_cast<std::int32_t>(tensors[position + 1].desc.type) != -1;
     if (isLater) log("a later position has a type");

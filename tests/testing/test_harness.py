@@ -53,6 +53,11 @@ def test_creators_are_listed_with_their_fields(probe_library: Path) -> None:
     assert [field.type for field in creator.fields[:3]] == ["CHAR", "CHAR", "FLOAT16"]
 
 
+def test_search_for_formats_ends(probe_library: Path) -> None:
+    with pytest.raises(PluginContractError, match="supports more than 1000 combinations of data types and formats"):
+        probe(PluginHarness(probe_library), mislead="supportsFormatCombination").format_combinations(INPUTS)
+
+
 def test_unknown_creator_is_answered_with_those_there_are(probe_library: Path) -> None:
     harness = PluginHarness(probe_library)
     known = "it has 'Probe' of version 2 and namespace 'tests'"

@@ -112,7 +112,8 @@ class TypedFieldSpec : public FieldSpec {
 
   TypedFieldSpec& oneOf(std::initializer_list<T> choices) {
     std::string text;
-    for (T const& choice : choices) text += compose(text.empty() ? "be one of " : ", ", choice);
+    char const* const quote = std::is_same_v<T, std::string> ? "\"" : "";
+    for (T const& choice : choices) text += compose(text.empty() ? "be one of " : ", ", quote, choice, quote);
     return rule(std::move(text), [allowed = std::vector<T>(choices)](Storage const& elements) {
       return std::find(allowed.begin(), allowed.end(), detail::fieldFrom<T>(elements)) != allowed.end();
     });
