@@ -33,7 +33,7 @@ _GROUPS = {
 }
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def machine() -> Iterator[Machine]:
     """The machine, which has a GPU. Processes that tests start find the same modules."""
     found = Machine.this()
@@ -46,7 +46,7 @@ def machine() -> Iterator[Machine]:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def library(machine: Machine) -> Path:
     """The example's library for every target; this GPU must be one of them."""
     from hatch_tensoracle import Bundle
@@ -58,7 +58,7 @@ def library(machine: Machine) -> Path:
     return PACK / "all" / "libexample_plugin.so"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def counting_driver(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A library that counts calls, and the driver that it passes them to."""
     from gpu.counting import compile_counting_driver
