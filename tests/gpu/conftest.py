@@ -9,7 +9,7 @@ import os
 import platform
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,12 @@ def library(machine: Machine) -> Path:
     if f"sm{machine.sms[0]}" not in targets:
         pytest.skip(f"{PACK} is for {', '.join(targets)}: run python tests/gpu/pack.py --targets sm{machine.sms[0]}")
     return PACK / "all" / "libexample_plugin.so"
+
+
+@pytest.fixture
+def record(request: pytest.FixtureRequest) -> Callable[[str, object], None]:
+    """Keeps a value for the report. pytest's own record_property warns where a JUnit file is asked for."""
+    return lambda name, value: request.node.user_properties.append((name, value))
 
 
 @pytest.fixture(scope="package")

@@ -67,7 +67,7 @@ def check_norm(bench: Bench, type_: str, shape: tuple[int, ...], offsets: tuple[
 
 @pytest.mark.parametrize("variant", ["aligned", "unaligned"])
 @pytest.mark.parametrize("type_", ["fp16", "bf16", "fp32"])
-def test_add_rms_norm(bench: Bench, type_: str, variant: str, record_property: Record) -> None:
+def test_add_rms_norm(bench: Bench, type_: str, variant: str, record: Record) -> None:
     chance = random.Random(f"{type_} {variant}")  # noqa: S311 - no secret
     bench.torch.manual_seed(1)
     even = (0, 0, 0, 0, 0)
@@ -82,7 +82,7 @@ def test_add_rms_norm(bench: Bench, type_: str, variant: str, record_property: R
     if variant == "unaligned":  # by one pointer each, then by all
         one_off = [tuple(int(i == j) for j in range(5)) for i in range(5)]
         cases += [((7, columns), offsets) for columns in (16, 1024, 2048) for offsets in [*one_off, (1, 3, 5, 7, 1)]]
-    record_property("error/bound", max(check_norm(bench, type_, *case) for case in cases))
+    record("error/bound", max(check_norm(bench, type_, *case) for case in cases))
 
 
 @pytest.mark.parametrize("shape", [(0, 64), (3, 0, 64), (0, 7)], ids=str)
@@ -92,7 +92,7 @@ def test_add_rms_norm_of_nothing_writes_nothing(bench: Bench, type_: str, shape:
 
 
 @pytest.mark.parametrize("columns", [4096, 4099], ids=["aligned", "unaligned"])
-def test_add_rms_norm_of_more_than_2_to_31_elements(bench: Bench, columns: int, record_property: Record) -> None:
+def test_add_rms_norm_of_more_than_2_to_31_elements(bench: Bench, columns: int, record: Record) -> None:
     rows = 2**31 // columns + 5
     needed, (free, _) = 4 * 2 * rows * columns + (2 << 30), bench.torch.cuda.mem_get_info()
     if free < needed:
@@ -112,7 +112,7 @@ def test_add_rms_norm_of_more_than_2_to_31_elements(bench: Bench, columns: int, 
         assert errors[-1] <= 1, f"rows from {first}: an error is {errors[-1]} times its bound"
     for array in (*given, y, r):
         array.check_margins(str(shape))
-    record_property("error/bound", max(errors))
+    record("error/bound", max(errors))
     del given, x, residual, weight, y, r
     bench.torch.cuda.empty_cache()
 
@@ -160,7 +160,7 @@ def tiles_of(precision: str, tactic: int) -> tuple[int, int, int]:
 @pytest.mark.parametrize("tactic", TACTICS)
 @pytest.mark.parametrize("precision", ["fp16", "tf32", "fp32"])
 def test_matmul_bias_gelu_around_tile_edges(
-    bench: Bench, precision: str, tactic: int, variant: str, record_property: Record
+    bench: Bench, precision: str, tactic: int, variant: str, record: Record
 ) -> None:
     bench.torch.manual_seed(3)
     bm, bn, bk = tiles_of(precision, tactic)
@@ -178,14 +178,14 @@ def test_matmul_bias_gelu_around_tile_edges(
         for shape in shapes
         if all(shape)
     ]
-    record_property("error/bound", max(errors))
+    record("error/bound", max(errors))
 
 
 @pytest.mark.parametrize("variant", ["aligned", "unaligned"])
 @pytest.mark.parametrize("tactic", TACTICS)
 @pytest.mark.parametrize("precision", ["fp16", "tf32", "fp32"])
 def test_matmul_bias_gelu_of_random_shapes(
-    bench: Bench, precision: str, tactic: int, variant: str, record_property: Record
+    bench: Bench, precision: str, tactic: int, variant: str, record: Record
 ) -> None:
     chance = random.Random(f"{precision} {tactic} {variant}")  # noqa: S311 - no secret
     bench.torch.manual_seed(4)
@@ -195,7 +195,7 @@ def test_matmul_bias_gelu_of_random_shapes(
         shapes = [(m, n + -n % 16, k + -k % 16) for m, n, k in shapes]
     errors = [check_matmul(bench, precision, shape, tactic=tactic) for shape in shapes]
     errors.append(check_matmul(bench, precision, (5, 48, 80), tactic=tactic, leading=(2, 3)))
-    record_property("error/bound", max(errors))
+    record("error/bound", max(errors))
 
 
 @pytest.mark.parametrize("shape", [(0, 32, 16), (0, 33, 17), (5, 32, 0), (130, 7, 0)], ids=str)
@@ -206,7 +206,7 @@ def test_matmul_bias_gelu_of_nothing(bench: Bench, precision: str, shape: tuple[
         check_matmul(bench, precision, shape, tactic=tactic)
 
 
-def test_ieee_is_more_precise_than_tf32_can_be(bench: Bench, record_property: Record) -> None:
+def test_ieee_is_more_precise_than_tf32_can_be(bench: Bench, record: Record) -> None:
     """On the same numbers IEEE stays below its bound, which TF32's loss of input digits exceeds."""
     bench.torch.manual_seed(5)
     given = [bench.normal(shape, "fp32") for shape in ((256, 64), (64, 256))]
@@ -217,7 +217,7 @@ def test_ieee_is_more_precise_than_tf32_can_be(bench: Bench, record_property: Re
         y = bench.empty((256, 256), "fp32")
         bench.matmul(precision, given, bias, y, tactic=tactic)
         errors[precision, tactic] = worst(y.view, expected, bound)
-    record_property("errors in units of the IEEE bound", str(errors))
+    record("errors in units of the IEEE bound", str(errors))
     for (precision, tactic), error in errors.items():
         assert error <= 1 if precision == "fp32" else error > 1, f"{precision}, tactic {tactic}: {error}"
 
