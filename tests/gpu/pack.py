@@ -14,6 +14,7 @@ import sys
 import tempfile
 import tomllib
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "example_plugin"
@@ -21,6 +22,8 @@ CARRIED = ("filelock", "platformdirs")
 """What hatch_tensoracle.testing imports, of pure Python."""
 OLDER = ("sm86", "sm89")
 """What no GPU from SM 9.0 on runs cubins of."""
+PTX: dict[str, Any] = {"ptx": "sm89"}
+"""What such a GPU's driver compiles instead."""
 
 
 def main() -> None:
@@ -41,6 +44,8 @@ def main() -> None:
         "all": dataclasses.replace(example, targets=targets),
         "older": dataclasses.replace(example, targets=OLDER),
     }
+    if any(field.name == "ptx" for field in dataclasses.fields(example)):
+        libraries["ptx"] = dataclasses.replace(libraries["older"], **PTX)
 
     options.directory.mkdir(parents=True, exist_ok=True)
     for name, config in libraries.items():
