@@ -42,7 +42,8 @@ def machine() -> Iterator[Machine]:
     if not (PACK / "all").is_dir():
         pytest.skip(f"{PACK} holds no libraries: run python tests/gpu/pack.py")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join(_PATHS))
+        for path in reversed(_PATHS):
+            patch.setenv("PYTHONPATH", path, prepend=os.pathsep)
         yield found
 
 
