@@ -6,20 +6,20 @@
 #include <cstdlib>
 
 // What the launcher and the tests call, under the names that libcuda exports.
-#define CALLS(CALL)                                                                                                 \
-  CALL(cuInit)                                                                                                      \
-  CALL(cuDriverGetVersion) CALL(cuGetErrorName) CALL(cuGetErrorString) CALL(cuDeviceGetCount) CALL(cuDeviceGetName) \
-      CALL(cuDeviceGetAttribute) CALL(cuCtxCreate_v2) CALL(cuCtxDestroy_v2) CALL(cuCtxGetCurrent)                   \
-          CALL(cuCtxSetCurrent) CALL(cuCtxPushCurrent_v2) CALL(cuCtxPopCurrent_v2) CALL(cuCtxGetDevice)             \
-              CALL(cuCtxGetId) CALL(cuCtxSynchronize) CALL(cuMemGetInfo_v2) CALL(cuMemAlloc_v2) CALL(cuMemFree_v2)  \
-                  CALL(cuMemcpyHtoD_v2) CALL(cuMemcpyHtoDAsync_v2) CALL(cuMemcpyDtoH_v2) CALL(cuStreamCreate)       \
-                      CALL(cuStreamDestroy_v2) CALL(cuStreamSynchronize) CALL(cuStreamQuery)                        \
-                          CALL(cuStreamBeginCapture_v2) CALL(cuStreamEndCapture) CALL(cuStreamIsCapturing)          \
-                              CALL(cuThreadExchangeStreamCaptureMode) CALL(cuGraphInstantiateWithFlags)             \
-                                  CALL(cuGraphLaunch) CALL(cuGraphDestroy) CALL(cuGraphExecDestroy)                 \
-                                      CALL(cuLibraryLoadData) CALL(cuLibraryUnload) CALL(cuLibraryGetKernel)        \
-                                          CALL(cuKernelGetFunction) CALL(cuKernelGetAttribute)                      \
-                                              CALL(cuKernelSetAttribute) CALL(cuLaunchKernel)
+// clang-format off: it indents such a list further with every line
+#define CALLS(CALL) \
+  CALL(cuInit) CALL(cuDriverGetVersion) CALL(cuGetErrorName) CALL(cuGetErrorString) CALL(cuDeviceGetCount) \
+  CALL(cuDeviceGetName) CALL(cuDeviceGetAttribute) CALL(cuCtxCreate_v2) CALL(cuCtxDestroy_v2) \
+  CALL(cuCtxGetCurrent) CALL(cuCtxSetCurrent) CALL(cuCtxPushCurrent_v2) CALL(cuCtxPopCurrent_v2) \
+  CALL(cuCtxGetDevice) CALL(cuCtxGetId) CALL(cuCtxSynchronize) CALL(cuMemGetInfo_v2) CALL(cuMemAlloc_v2) \
+  CALL(cuMemFree_v2) CALL(cuMemcpyHtoD_v2) CALL(cuMemcpyHtoDAsync_v2) CALL(cuMemcpyDtoH_v2) \
+  CALL(cuStreamCreate) CALL(cuStreamDestroy_v2) CALL(cuStreamSynchronize) CALL(cuStreamQuery) \
+  CALL(cuStreamBeginCapture_v2) CALL(cuStreamEndCapture) CALL(cuStreamIsCapturing) \
+  CALL(cuThreadExchangeStreamCaptureMode) CALL(cuGraphInstantiateWithFlags) CALL(cuGraphLaunch) \
+  CALL(cuGraphDestroy) CALL(cuGraphExecDestroy) CALL(cuLibraryLoadData) CALL(cuLibraryUnload) \
+  CALL(cuLibraryGetKernel) CALL(cuKernelGetFunction) CALL(cuKernelGetAttribute) CALL(cuKernelSetAttribute) \
+  CALL(cuLaunchKernel)
+// clang-format on
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
