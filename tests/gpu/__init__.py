@@ -1,0 +1,1 @@
+"""The proof on a real GPU; docs/gpu.md says how to run it."""
