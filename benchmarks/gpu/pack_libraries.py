@@ -15,7 +15,10 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["main", "pack_libraries", "pack_python"]
+from hatch_tensoracle.config import HookConfig, LibraryConfig
+from hatch_tensoracle.library import make_library
+
+__all__ = ["libraries", "main", "pack_library", "pack_python"]
 
 HERE = Path(__file__).resolve().parent
 EXAMPLE = HERE.parents[1] / "example_plugin"
@@ -29,25 +32,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("directory", type=Path)
     parser.add_argument("--targets", nargs="+", default=list(TARGETS), metavar="TARGET")
     options = parser.parse_args(arguments)
-    pack_libraries(options.directory, options.targets)
+    for name, (root, config) in libraries().items():
+        pack_library(options.directory / name, root, config, options.targets)
     pack_python(options.directory / "python")
     size = sum(file.stat().st_size for file in options.directory.rglob("*") if file.is_file())
     print(f"{options.directory}: {size / 1e6:.1f} MB")
 
 
-def pack_libraries(directory: Path, targets: Sequence[str]) -> None:
-    """`example/` and `launch/`, each with `bundle/` and its library."""
-    from hatch_tensoracle.config import HookConfig, LibraryConfig
-    from hatch_tensoracle.library import make_library
-
+def libraries() -> dict[str, tuple[Path, LibraryConfig]]:
+    """Project and configuration of each library, by the directory that it goes to."""
     with (EXAMPLE / "pyproject.toml").open("rb") as file:
         table = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["tensoracle"]
     (example,) = HookConfig.from_table(table).libraries
     launch = LibraryConfig(kernels="kernels.py:KERNELS", sources=("plugins.cpp",), library="launch/liblaunch.so")
-    for name, config, root in (("example", example, EXAMPLE), ("launch", launch, HERE)):
-        chosen = dataclasses.replace(config, targets=tuple(targets))
-        bundle = make_library(chosen, root, directory / name, lambda line: print(line, file=sys.stderr))
-        print(f"{name}: kernels by {', '.join(f'{tool} {version}' for tool, version in bundle.tools.items())}")
+    return {"example": (EXAMPLE, example), "launch": (HERE, launch)}
+
+
+def pack_library(directory: Path, root: Path, config: LibraryConfig, targets: Sequence[str]) -> None:
+    """A project's library, with `bundle/` beside it."""
+    chosen = dataclasses.replace(config, targets=tuple(targets))
+    bundle = make_library(chosen, root, directory, lambda line: print(line, file=sys.stderr))
+    tools = ", ".join(f"{tool} {version}" for tool, version in bundle.tools.items())
+    print(f"{config.library}: kernels by {tools}")
 
 
 def pack_python(directory: Path) -> None:
