@@ -36,7 +36,15 @@ def packed(tmp_path_factory: pytest.TempPathFactory, example_output: Path) -> Pa
 
 
 def measure(directory: Path, output: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, SCRIPTS / "measure.py", directory, "--output", output, "--quick", *arguments]
+    command: list[str | Path] = [
+        sys.executable,
+        SCRIPTS / "measure.py",
+        directory,
+        "--output",
+        output,
+        "--quick",
+        *arguments,
+    ]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

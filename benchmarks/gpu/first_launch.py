@@ -63,8 +63,9 @@ def _first(program: Callable[[], LaunchProgram], launch: Launch, processes: int,
             ),
         ),
         absolutes=(Figure.median("plugin", times["plugin"], "µs"), Figure.median("bare", times["bare"], "µs")),
-        note=f"{processes} processes a side; dlopen, getCreators, createPlugin, attachToContext, onShapeChange, enqueue, "
-        "wait; bare: cuLibraryLoadData of bytes in memory, cuLibraryGetKernel, cuLaunchKernel, wait; context excluded",
+        note=f"{processes} processes a side; dlopen, getCreators, createPlugin, attachToContext, onShapeChange, "
+        "enqueue, wait; bare: cuLibraryLoadData of bytes in memory, cuLibraryGetKernel, "
+        "cuLaunchKernel, wait; context excluded",
     )
 
 
