@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import tempfile
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -43,8 +45,9 @@ class LaunchProgram:
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
-        self._directory = tempfile.TemporaryDirectory(prefix="launches-")  # as long as this
-        self._program = Path(self._directory.name) / "launches"
+        directory = Path(tempfile.mkdtemp(prefix="launches-"))
+        weakref.finalize(self, shutil.rmtree, directory)
+        self._program = directory / "launches"
         source = Path(__file__).with_name("launches.cpp")
         include = ROOT / "cpp" / "include"
         command: list[str | Path] = [
