@@ -144,6 +144,8 @@ Range const& rangeFor(ValueType type, Kind kind) noexcept {
   return (kind == Kind::kSIGNED ? kRANGES<std::int64_t> : kRANGES<std::uint64_t>)[static_cast<std::size_t>(type)];
 }
 
+bool isPassed(ArgumentRecord const& record) noexcept { return record.isPassed; }
+
 bool isMultiple(Argument const& argument, std::uint32_t divisor) noexcept {
   if (argument.kind() != Kind::kSIGNED) return argument.bits() % divisor == 0;
   return static_cast<std::int64_t>(argument.bits()) % static_cast<std::int64_t>(divisor) == 0;
@@ -197,7 +199,8 @@ char const* kindName(Kind kind) noexcept {
 
 void Arguments::failFull() { fail("a launch takes at most ", kCAPACITY, " arguments"); }
 
-detail::Signature::Signature(ArgumentRecord const* records, std::size_t size) : records_(records) {
+detail::Signature::Signature(ArgumentRecord const* records, std::size_t size)
+    : records_(records), passedCount_(static_cast<std::size_t>(std::count_if(records, records + size, isPassed))) {
   for (std::size_t i = 0; i < size; ++i) shortcuts_.push_back(shortcutTo(records[i]));
 }
 
@@ -212,21 +215,23 @@ detail::Signature::Shortcut detail::Signature::shortcutTo(ArgumentRecord const& 
 }
 
 detail::Outcome detail::Signature::encode(Arguments const& arguments, Values& values) const noexcept {
-  Shortcut const* const shortcuts = shortcuts_.data();
-  std::size_t const count = size();
-  for (std::size_t i = 0; i < count; ++i) {
-    Shortcut const& shortcut = shortcuts[i];
-    Argument const& argument = arguments[i];
-    std::uint64_t const bits = argument.bits();
-    values[i] = bits;
-    if (static_cast<std::uint8_t>(argument.kind()) == shortcut.kind && bits - shortcut.least <= shortcut.span &&
+  Argument const* argument = &arguments[0];
+  std::uint64_t* value = values.data();
+  for (Shortcut const& shortcut : shortcuts_) {
+    std::uint64_t const bits = argument->bits();
+    *value = bits;
+    if (static_cast<std::uint8_t>(argument->kind()) == shortcut.kind && bits - shortcut.least <= shortcut.span &&
         (bits & shortcut.zeros) == 0) {
-      continue;
+      ++value;
+    } else {
+      auto const index = static_cast<std::size_t>(&shortcut - shortcuts_.data());
+      Fit const fit = encodeOne(records_[index], *argument, *value);
+      if (fit != Fit::kFITS) return {fit, index};
+      value += std::size_t{records_[index].isPassed};
     }
-    Fit const fit = encodeOne(records_[i], argument, values[i]);
-    if (fit != Fit::kFITS) return {fit, i};
+    ++argument;
   }
-  return {Fit::kFITS, count};
+  return {Fit::kFITS, size()};
 }
 
 std::string detail::explain(ArgumentRecord const& record, Argument const& argument, Fit fit) {

@@ -16,10 +16,6 @@ namespace {
 
 using detail::Fit;
 
-// Every Triton kernel takes two pointers after its own arguments, global and profiling scratch memory. Both are null:
-// a bundle with a kernel that needs either is refused when it is built.
-constexpr std::size_t kSCRATCH_POINTERS = 2;
-
 char const* kindName(ConstantKind kind) noexcept {
   switch (kind) {
     case ConstantKind::kNONE: return "None";
@@ -30,6 +26,8 @@ char const* kindName(ConstantKind kind) noexcept {
   }
   return "unknown";
 }
+
+bool isWithin(std::int64_t blocks, std::int64_t most) noexcept { return 0 <= blocks && blocks <= most; }
 
 Span<EntryRecord const> entries() noexcept { return {kBUNDLE.entries, kBUNDLE.entryCount}; }
 
@@ -111,14 +109,10 @@ void Kernel::launch(CUstream stream, Grid const& grid, Arguments const& argument
 void Kernel::enqueue(CUstream stream, Grid const& grid, detail::Values& values) const {
   if (!checkGrid(grid)) return;
   // The driver copies as many bytes from each address as the parameter has. x86-64 is little-endian.
-  std::array<void*, Arguments::kCAPACITY + kSCRATCH_POINTERS> parameters;
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < signature_.size(); ++i) {
-    parameters[count] = &values[i];
-    count += std::size_t{signature_[i].isPassed};
-  }
-  std::uint64_t scratch = 0;
-  for (std::size_t i = 0; i < kSCRATCH_POINTERS; ++i) parameters[count++] = &scratch;
+  std::array<void*, std::tuple_size_v<detail::Values>> parameters;
+  std::size_t const passed = signature_.passedCount();
+  std::fill_n(values.begin() + passed, detail::kSCRATCH_POINTERS, 0);
+  for (std::size_t i = 0; i < passed + detail::kSCRATCH_POINTERS; ++i) parameters[i] = &values[i];
   CUresult const result = driver_->cuLaunchKernel(
       reinterpret_cast<CUfunction>(kernel_),  // documented: a CUkernel may stand for the current context's function
       static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z), code_->threads, 1, 1,
@@ -127,14 +121,16 @@ void Kernel::enqueue(CUstream stream, Grid const& grid, detail::Values& values) 
 }
 
 bool Kernel::checkGrid(Grid const& grid) const {
-  auto const check = [this](char const* dimension, std::int64_t blocks, std::int64_t most) {
-    if (blocks >= 0 && blocks <= most) return;
-    fail(describe(), ": grid dimension ", dimension, " is ", blocks, "; it must be from 0 to ", most);
-  };
-  check("x", grid.x, 2147483647);
-  check("y", grid.y, 65535);
-  check("z", grid.z, 65535);
+  constexpr std::int64_t kMOST_X = 2147483647;
+  constexpr std::int64_t kMOST = 65535;
+  if (!isWithin(grid.x, kMOST_X)) failGrid("x", grid.x, kMOST_X);
+  if (!isWithin(grid.y, kMOST)) failGrid("y", grid.y, kMOST);
+  if (!isWithin(grid.z, kMOST)) failGrid("z", grid.z, kMOST);
   return grid.x != 0 && grid.y != 0 && grid.z != 0;
+}
+
+void Kernel::failGrid(char const* dimension, std::int64_t blocks, std::int64_t most) const {
+  fail(describe(), ": grid dimension ", dimension, " is ", blocks, "; it must be from 0 to ", most);
 }
 
 void Kernel::failLaunch(CUresult result, Grid const& grid) const {

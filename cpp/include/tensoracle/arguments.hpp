@@ -79,8 +79,12 @@ enum class Fit : std::uint8_t { kFITS, kWRONG_TYPE, kNOT_REPRESENTABLE, kNOT_DIV
 // "argument columns (i32) is 100, which is not divisible by 16"
 std::string explain(ArgumentRecord const& record, Argument const& argument, Fit fit);
 
-// Of each value, the lowest ArgumentRecord::size bytes are the kernel's parameter.
-using Values = std::array<std::uint64_t, Arguments::kCAPACITY>;
+// Every Triton kernel takes two pointers after its own arguments, global and profiling scratch memory. Both are null:
+// a bundle with a kernel that needs either is refused when it is built.
+constexpr std::size_t kSCRATCH_POINTERS = 2;
+
+// The kernel's parameters: of each, the lowest ArgumentRecord::size bytes.
+using Values = std::array<std::uint64_t, Arguments::kCAPACITY + kSCRATCH_POINTERS>;
 
 struct Outcome {
   Fit fit;
@@ -93,9 +97,10 @@ class Signature {
   Signature(ArgumentRecord const* records, std::size_t size);
 
   std::size_t size() const noexcept { return shortcuts_.size(); }
+  std::size_t passedCount() const noexcept { return passedCount_; }  // those that are parameters of the kernel
   ArgumentRecord const& operator[](std::size_t index) const noexcept { return records_[index]; }
 
-  // Writes the values until one does not fit. There must be size() arguments.
+  // Writes the values of the arguments that are passed, until one does not fit. There must be size() arguments.
   Outcome encode(Arguments const& arguments, Values& values) const noexcept;
 
  private:
@@ -110,6 +115,7 @@ class Signature {
   static Shortcut shortcutTo(ArgumentRecord const& record) noexcept;
 
   ArgumentRecord const* records_;
+  std::size_t passedCount_;
   std::vector<Shortcut> shortcuts_;
 };
 

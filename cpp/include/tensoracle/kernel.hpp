@@ -64,6 +64,7 @@ class Kernel {
   [[noreturn]] void failCount(std::size_t count) const;
   [[noreturn]] void failArgument(std::size_t index, Argument const& argument, detail::Fit fit) const;
   [[noreturn]] void failInteger(ConstantRecord const& constant) const;
+  [[noreturn]] void failGrid(char const* dimension, std::int64_t blocks, std::int64_t most) const;
   void failLaunch(CUresult result, Grid const& grid) const;
   std::string describe() const;
 

@@ -1,0 +1,107 @@
+"""From the library's load to the end of its first launch, in fresh processes, against the bare driver calls."""
+
+from __future__ import annotations
+
+import functools
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+from launch_program import LAUNCHES, Launch, LaunchProgram
+from part import ROOT, Case, Setting, run
+from records import Figure, Row
+
+GOAL = 2.0
+"""Times the bare calls."""
+
+_TRITON = """
+import sys, time
+from pathlib import Path
+
+import torch
+from kernels_file import load_module
+
+kernel = load_module(Path(sys.argv[1])).add_rms_norm
+x, residual, weight, y, r = (torch.zeros(4096, device="cuda", dtype=torch.float16) for _ in range(5))
+torch.cuda.synchronize()
+begin = time.perf_counter()
+kernel[(1,)](x, residual, weight, y, r, 4096, 1e-6, BLOCK=1024, num_warps=4, num_stages=2)
+torch.cuda.synchronize()
+print(time.perf_counter() - begin)
+"""
+
+
+def cases(setting: Setting) -> Iterator[Case]:
+    """A small library, the example's library, and Triton."""
+    program = functools.cache(lambda: LaunchProgram(setting))
+    processes = 5 if setting.is_quick else 21
+    bare: dict[str, float] = {}
+    for launch in LAUNCHES[0], LAUNCHES[-1]:
+        yield launch.case, functools.partial(_first, program, launch, processes, bare)
+    yield "AddRmsNorm by Triton", functools.partial(_triton, 1 if setting.is_quick else 3, bare)
+
+
+def _first(program: Callable[[], LaunchProgram], launch: Launch, processes: int, bare: dict[str, float]) -> Row:
+    sides: tuple[Literal["plugin", "bare"], ...] = ("plugin", "bare")
+    times: dict[str, list[float]] = {what: [] for what in sides}
+    for what in sides:
+        program().run(what, launch)  # files come into the system's cache
+    for _ in range(processes):
+        for what in sides:
+            times[what].append(program().run(what, launch)[what][0] / 1000)
+    bare[launch.kernel] = statistics.median(times["bare"])
+    return Row(
+        ratios=(
+            Figure(
+                name="library load to first launch / bare load and launch of the cubin",
+                value=statistics.median(times["plugin"]) / bare[launch.kernel],
+                at_most=GOAL,
+            ),
+        ),
+        absolutes=(Figure.median("plugin", times["plugin"], "µs"), Figure.median("bare", times["bare"], "µs")),
+        note=f"{processes} processes a side; dlopen, getCreators, createPlugin, attachToContext, onShapeChange, "
+        "enqueue, wait; bare: cuLibraryLoadData of bytes in memory, cuLibraryGetKernel, "
+        "cuLaunchKernel, wait; context excluded",
+    )
+
+
+def _triton(runs: int, bare: dict[str, float]) -> Row:
+    cold, warm = [], []
+    for _ in range(runs):
+        with tempfile.TemporaryDirectory() as cache:
+            cold.append(_triton_seconds(cache))
+            warm.append(_triton_seconds(cache))
+    baseline = bare.get("add_rms_norm_fp16")
+    figures = (Figure.median("cold cache", cold, "s"), Figure.median("warm cache", warm, "s"))
+    ratios = (
+        tuple(Figure(name=f"{each.name} / bare", value=each.value * 1e6 / baseline) for each in figures)
+        if baseline
+        else ()
+    )
+    return Row(ratios=ratios, absolutes=figures, note="imports and context excluded")
+
+
+def _triton_seconds(cache: str) -> float:
+    environment = os.environ | {"TRITON_CACHE_DIR": cache}
+    kernels = str(ROOT / "example_plugin" / "kernels.py")
+    # By -c, the first entry of the path is the current directory: this one, for kernels_file.
+    done = subprocess.run(
+        [sys.executable, "-c", _TRITON, kernels],
+        cwd=ROOT / "benchmarks" / "gpu",
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        message = f"Triton's process failed: {(done.stderr.strip().splitlines() or ['no output'])[-1]}"
+        raise RuntimeError(message)
+    return float(done.stdout.split()[-1])
+
+
+if __name__ == "__main__":
+    run(cases)
