@@ -11,7 +11,7 @@ __all__ = ["PtxEntry", "PtxError", "PtxImage", "read_ptx"]
 # Nothing here goes back over what it has read, so that hostile text costs no more time than any other.
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _HEADER = re.compile(r"\s*\.version\s+(\d{1,3}\.\d{1,3})\s+\.target\s+([\w, ]{1,80}?)\s+\.address_size\s+64\s")
-_ENTRY = re.compile(r"\s+([A-Za-z_$%][\w$]*)\s*(?:\(([^()]*)\))?([^()]*)")
+_ENTRY = re.compile(r"\s++([A-Za-z_$%][\w$]*+)\s*+(?:\(([^()]*+)\))?([^()]*+)")
 _PARAMETER = re.compile(
     r"\s*\.param\s+(?:\.align\s+\d+\s+)?\.[busf](8|16|32|64)\s+"
     r"(?:\.ptr\s+(?:\.\w+\s+)?(?:\.align\s+\d+\s+)?)?[\w$%]+(?:\[(\d{1,9})\])?\s*"
