@@ -215,7 +215,7 @@ def test_failure_to_compile_shows_what_the_compiler_says(mixes: Path, text: str)
         for kernel, message in {
             "newer_version": (
                 "CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222): the provided PTX was compiled with an unsupported toolchain;"
-                f" kernel newer_version#0, PTX for sm_80, {size} bytes; {place} 6; fatal: unsupported .version 9.9; "
+                f" kernel newer_version#0, PTX for sm_80, {size} bytes; {place} 5; fatal: unsupported .version 9.9; "
                 "current version is '8.8'"
             ),
             "false_target": (

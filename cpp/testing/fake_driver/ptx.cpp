@@ -124,14 +124,15 @@ KernelImage readEntry(Words& words) {
 
 void readHeader(Words& words, Code& code) {
   words.expect(".version");
-  std::string const version = words.take();
+  std::string const version = words.word();
   std::size_t const dot = version.find('.');
   if (dot == std::string::npos) words.fail("'" + version + "' is no version");
   if (10 * std::atoi(version.c_str()) + std::atoi(version.c_str() + dot + 1) > kNEWEST_VERSION) {
     words.fail("unsupported .version " + version + "; current version is '8.8'", CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
   }
+  words.take();
   words.expect(".target");
-  std::string const target = words.take();
+  std::string const target = words.word();
   code.sm = std::atoi(target.c_str() + std::strcspn(target.c_str(), "0123456789"));
   if (target.compare(0, 3, "sm_") != 0 || code.sm == 0) words.fail("'" + target + "' is no target");
   code.isArchitectureSpecific = std::isalpha(static_cast<unsigned char>(target.back())) != 0;
