@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +190,12 @@ def test_an_empty_array_is_refused(option: str) -> None:
 def test_an_unknown_target_suggests_the_nearest(target: str, hint: str) -> None:
     error = refusal({**FLAT, "targets": ["sm86", target]})
     assert str(error) == f"Option `targets[1]` for build hook `tensoracle` is an unknown target `{target}`; {hint}"
+
+
+def test_the_readme_has_every_option_in_its_order() -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    options = re.findall(r"^\| `([\w-]+)` \|", readme, re.MULTILINE)
+    assert options == [field.name for field in dataclasses.fields(LibraryConfig)]
 
 
 def test_ptx_is_off_unless_it_is_asked_for() -> None:

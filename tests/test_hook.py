@@ -237,7 +237,8 @@ def test_ptx_that_would_run_nowhere_else_is_refused_with_the_reason(tmp_path: Pa
     outcome = hatchling_build(project, tmp_path / "dist")
     assert outcome.errors[0] == (
         "tensoracle: Option `ptx` for build hook `tensoracle` is an unusable PTX target `sm90`: from sm90 on Triton"
-        " makes PTX for the architecture-specific form, here sm_90a, which runs on no other GPU; name sm89 or an older one"
+        " makes PTX for the architecture-specific form, here sm_90a, which runs on no other GPU;"
+        " name sm89 or an older one"
     )
 
 
