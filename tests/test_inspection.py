@@ -435,8 +435,9 @@ def test_scratch_memory_of_ptx_is_refused(with_ptx: Path) -> None:
 def test_a_library_embeds_ptx_with_a_nul_behind_it(ptx_bundle: Path, tmp_path: Path) -> None:
     inspect_bundle(ptx_bundle, plugin=link_library(ptx_bundle, tmp_path / "lib.so"))
     section = embedded_code(ptx_bundle)
-    end = section.rindex(b"}") + len(b"}\n\n")
-    assert section[end - 1 : end + 1] == b"\n\0"
+    text = ptx_of(ptx_bundle).encode()
+    end = section.index(text) + len(text)
+    assert section[end] == 0
     without = section[:end] + b"\n" + section[end + 1 :]
     library = link_library(ptx_bundle, tmp_path / "without.so", cubins=without)
     (defect,) = expect(ptx_bundle, CorruptPtxError, library=library)

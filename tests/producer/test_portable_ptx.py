@@ -206,9 +206,9 @@ def test_more_shared_memory_than_the_target_has_is_refused(tmp_path: Path) -> No
     spec = KernelSpec(
         kernels.matmul,
         name="matmul",
-        arguments=[*[Pointer("fp16")] * 2, Pointer("fp32")],
+        arguments=[Pointer("fp32")] * 3,
         constants={"N": 128},
-        num_stages=4,
+        num_stages=2,
         num_warps=8,
     )
     compile_bundle([spec], ["sm80"], tmp_path / "bundle", ptx="sm80")
