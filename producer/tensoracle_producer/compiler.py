@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hatch_tensoracle.errors import BuildError
 from tensoracle_producer.ptx import PtxDiffersError, portable_ptx
 from tensoracle_producer.rebuild import rebuild
 from tensoracle_producer.record import KernelRecord
@@ -101,7 +102,7 @@ def _read(compiled: Any, job: Job) -> Compiled:
 def _portable(ptx: str, job: Job) -> str:
     try:
         return portable_ptx(ptx, job.sm, job.ptxas, is_fused=bool(dict(job.options)["enable_fp_fusion"]))
-    except PtxDiffersError as error:
+    except (BuildError, PtxDiffersError) as error:
         raise KernelError(str(error)) from error
 
 

@@ -22,7 +22,8 @@ def portable_ptx(ptx: str, sm: int, ptxas: Path, *, is_fused: bool) -> str:
 
     Triton writes the newest version that ptxas knows, whatever the text needs, and drivers refuse those that are newer
     than they are. A version will do if ptxas makes the same cubin under it, and makes it without any option: a driver's
-    compiler contracts a*b+c where the text leaves it to it, whatever `is_fused` was here. Raises PtxDiffersError.
+    compiler contracts a*b+c where the text leaves it to it, whatever `is_fused` was here. Raises PtxDiffersError, or
+    BuildError if ptxas does not take the text at all.
     """
     with tempfile.TemporaryDirectory() as directory:
         expected = _assemble(ptx, sm, ptxas, Path(directory), *([] if is_fused else ["--fmad=false"]))
@@ -41,6 +42,6 @@ def portable_ptx(ptx: str, sm: int, ptxas: Path, *, is_fused: bool) -> str:
 
 def _assemble(ptx: str, sm: int, ptxas: Path, directory: Path, *options: str) -> bytes:
     source, cubin = directory / "kernel.ptx", directory / "kernel.cubin"
-    source.write_text(ptx, encoding="ascii")
+    source.write_text(ptx, encoding="utf-8")
     run([ptxas, f"--gpu-name=sm_{sm}", *options, source, "-o", cubin], what="ptxas")
     return cubin.read_bytes()
