@@ -51,9 +51,9 @@ def _decode(kind: Any, value: object, where: str) -> object:
         table = _table(value, where)
         return {key: _decode(typing.get_args(kind)[1], item, _join(where, key)) for key, item in table.items()}
     alternatives = typing.get_args(kind) if origin in {typing.Union, types.UnionType} else (kind,)
-    arrays = [alternative for alternative in alternatives if typing.get_origin(alternative) is tuple]
-    if arrays and (isinstance(value, list) or len(alternatives) == len(arrays) + (types.NoneType in alternatives)):
-        return None if value is None else _decode(arrays[0], value, where)
+    nested = [kind for kind in alternatives if typing.get_origin(kind) is tuple or dataclasses.is_dataclass(kind)]
+    if nested and (isinstance(value, list) or len(alternatives) == len(nested) + (types.NoneType in alternatives)):
+        return None if value is None else _decode(nested[0], value, where)
     if type(value) not in alternatives:
         expected = " or ".join(_NAMES.get(kind, kind.__name__) for kind in alternatives)
         raise DecodeError(f"must be {expected}, not {_shown(value)}", where)

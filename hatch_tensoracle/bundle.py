@@ -1,4 +1,4 @@
-"""The manifest of a bundle: what `bundle.json` says about every cubin."""
+"""The manifest of a bundle: what `bundle.json` says about every cubin and PTX."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from hatch_tensoracle._decode import DecodeError, decode
 from hatch_tensoracle.errors import ManifestError
-from hatch_tensoracle.targets import TARGETS
+from hatch_tensoracle.targets import TARGETS, parse_ptx_target
 
 __all__ = [
     "CUBIN_ALIGNMENT",
@@ -22,15 +22,17 @@ __all__ = [
     "SCHEMA",
     "Argument",
     "Bundle",
+    "Code",
     "Constant",
     "Cubin",
     "Entry",
+    "Ptx",
     "entry_label",
 ]
 
 SCHEMA = 1
 CUBIN_ALIGNMENT = 16
-"""Bytes: where one embedded cubin may start inside its section."""
+"""Bytes: where one embedded cubin or PTX may start inside its section."""
 POINTER_SIZE = 8
 
 _INTEGER_SIZES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "u8": 1, "u16": 2, "u32": 4, "u64": 8}
@@ -41,6 +43,7 @@ ELEMENT_SIZES = {**SCALAR_SIZES, "fp8e4nv": 1, "fp8e5": 1, "fp8e4b15": 1, "fp8e4
 
 
 _CUBIN_FILE = re.compile(r"cubins/\w[\w.-]*\.cubin", re.ASCII)
+_PTX_FILE = re.compile(r"ptx/\w[\w.-]*\.ptx", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +113,64 @@ class Cubin:
         if self.size < 0:
             raise DecodeError(f"must not be negative, is {self.size}", "size")
 
+    @property
+    def label(self) -> str:
+        """How messages call it."""
+        return self.target
+
+    @property
+    def embedded_size(self) -> int:
+        """Bytes that a library embeds."""
+        return self.size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ptx:
+    """One variant as PTX text, which the driver compiles on a GPU that is newer and that no cubin fits.
+
+    What it needs of registers and local memory is its compiler's choice.
+    """
+
+    target: str
+    """The oldest GPU generation that it runs on."""
+    file: str
+    """Relative to the bundle directory, with forward slashes."""
+    sha256: str
+    size: int
+    """Bytes."""
+    version: str
+    """Of the PTX ISA, such as `8.0`: older drivers refuse it."""
+    dynamic_shared: int
+    """Bytes per block that are given at launch; it has no others."""
+    scratch: int
+    """Bytes of scratch memory that the kernel wants; the launcher has none to give."""
+    threads: int
+    """Per block, along x."""
+
+    def __post_init__(self) -> None:
+        try:
+            parse_ptx_target(self.target)
+        except ValueError as error:
+            raise DecodeError(str(error), "target") from error
+        if not _PTX_FILE.fullmatch(self.file):
+            raise DecodeError(f"must be a plain file name below ptx/, not {self.file!r}", "file")
+        if self.size < 0:
+            raise DecodeError(f"must not be negative, is {self.size}", "size")
+
+    @property
+    def label(self) -> str:
+        """How messages call it."""
+        return f"{self.target} PTX"
+
+    @property
+    def embedded_size(self) -> int:
+        """Bytes that a library embeds: cuLibraryLoadData wants a NUL at the end."""
+        return self.size + 1
+
+
+Code: TypeAlias = Cubin | Ptx
+"""What of an entry can be loaded."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
@@ -121,7 +182,7 @@ class Entry:
     variant: int
     """Its place among the variants: the first that accepts the arguments is launched."""
     symbol: str
-    """The entry function's name in every cubin."""
+    """The entry function's name in every cubin and in the PTX."""
     source_sha256: str
     """Over the source text of the kernel and its helpers, what they capture, the constants and the options."""
     arguments: tuple[Argument, ...]
@@ -129,6 +190,12 @@ class Entry:
     options: Mapping[str, bool | int | float | str | None]
     """Every compiler option, given or default."""
     cubins: tuple[Cubin, ...]
+    ptx: Ptx | None = None
+
+    @property
+    def codes(self) -> tuple[Code, ...]:
+        """The cubins, and the PTX if there is one."""
+        return (*self.cubins, self.ptx) if self.ptx is not None else self.cubins
 
     @property
     def label(self) -> str:
@@ -155,23 +222,31 @@ class Bundle:
     tools: Mapping[str, str]
     """Version of each tool that had a part in the bytes."""
     minimum_driver: str
-    """The oldest Linux driver that runs code of the toolkit ptxas is from (CUDA Toolkit Release Notes, table 2)."""
+    """The oldest Linux driver that runs every cubin and compiles every PTX."""
+    ptx_target: str | None = None
+    """What every entry has PTX for, if any has."""
     schema: int = SCHEMA
     digest: str = field(default="")
     """SHA-256 over everything else."""
 
     def cubins(self) -> Iterator[tuple[Entry, Cubin]]:
-        """Every cubin with its entry, in the order in which a library embeds them."""
+        """Every cubin with its entry."""
         for entry in self.entries:
             for cubin in entry.cubins:
                 yield entry, cubin
 
-    def embedded(self) -> Iterator[tuple[Entry, Cubin, int]]:
-        """Every cubin with its offset in bytes in the section that a library embeds them in."""
+    def codes(self) -> Iterator[tuple[Entry, Code]]:
+        """Every cubin and PTX with its entry, in the order in which a library embeds them."""
+        for entry in self.entries:
+            for code in entry.codes:
+                yield entry, code
+
+    def embedded(self) -> Iterator[tuple[Entry, Code, int]]:
+        """Every cubin and PTX with its offset in bytes in the section that a library embeds them in."""
         offset = 0
-        for entry, cubin in self.cubins():
-            yield entry, cubin, offset
-            offset += -(-cubin.size // CUBIN_ALIGNMENT) * CUBIN_ALIGNMENT
+        for entry, code in self.codes():
+            yield entry, code, offset
+            offset += -(-code.embedded_size // CUBIN_ALIGNMENT) * CUBIN_ALIGNMENT
 
     def sealed(self) -> Bundle:
         """The same with its digest."""
@@ -208,6 +283,10 @@ class Bundle:
                 raise ManifestError(
                     f"promises {', '.join(bundle.targets)}, but kernel `{entry.label}` has {', '.join(targets)}",
                     where=where,
+                )
+            if (ptx := entry.ptx.target if entry.ptx is not None else None) != bundle.ptx_target:
+                raise ManifestError(
+                    f"promises PTX for {bundle.ptx_target}, but kernel `{entry.label}` has PTX for {ptx}", where=where
                 )
         return bundle
 

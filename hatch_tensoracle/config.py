@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hatch_tensoracle._decode import DecodeError, decode
 from hatch_tensoracle.errors import ConfigurationError
-from hatch_tensoracle.targets import DEFAULT_TARGETS, parse_target
+from hatch_tensoracle.targets import DEFAULT_TARGETS, parse_ptx_target, parse_target
 
 __all__ = ["HookConfig", "LibraryConfig"]
 
@@ -32,6 +32,8 @@ class LibraryConfig:
     """Where the library goes in the wheel: `pkg/libpkg.so`, with its manifest `pkg/libpkg.bundle.json` beside it."""
     targets: tuple[str, ...] = DEFAULT_TARGETS
     """GPU generations to compile for."""
+    ptx: str | None = None
+    """GPU generation, `sm89` or older, to keep PTX for: drivers compile it for GPUs that no cubin fits."""
 
     def __post_init__(self) -> None:
         if not _KERNELS.fullmatch(self.kernels):
@@ -47,6 +49,11 @@ class LibraryConfig:
                 parse_target(target)
             except ValueError as error:
                 raise DecodeError(f"is an {error}", f"targets[{i}]") from error
+        if self.ptx is not None:
+            try:
+                parse_ptx_target(self.ptx)
+            except ValueError as error:
+                raise DecodeError(f"is an {error}", "ptx") from error
 
     @property
     def kernels_file(self) -> str:

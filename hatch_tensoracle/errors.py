@@ -10,14 +10,17 @@ __all__ = [
     "BundleMismatchError",
     "ConfigurationError",
     "CorruptCubinError",
+    "CorruptPtxError",
     "DependencyError",
     "EntryAbiError",
     "ExportError",
+    "FalsePtxError",
     "FalseSmError",
     "LibraryError",
     "ManifestError",
     "MissingCubinError",
     "MissingPluginError",
+    "MissingPtxError",
     "ResourceMismatchError",
     "ScratchError",
     "TagError",
@@ -78,10 +81,22 @@ class MissingCubinError(BundleError):
     id = "missing-cubin"
 
 
+class MissingPtxError(BundleError):
+    """The manifest names PTX that is not there."""
+
+    id = "missing-ptx"
+
+
 class CorruptCubinError(BundleError):
     """A cubin's bytes are not those that the manifest's SHA-256 was taken of, or are no cubin at all."""
 
     id = "corrupt-cubin"
+
+
+class CorruptPtxError(BundleError):
+    """The bytes of PTX are not those that the manifest's SHA-256 was taken of, or are no PTX text at all."""
+
+    id = "corrupt-ptx"
 
 
 class FalseSmError(BundleError):
@@ -90,8 +105,17 @@ class FalseSmError(BundleError):
     id = "false-sm"
 
 
+class FalsePtxError(BundleError):
+    """PTX is for another target or of another version of its language than the manifest says."""
+
+    id = "false-ptx"
+
+
 class EntryAbiError(BundleError):
-    """A cubin's kernel parameters are not the declared arguments followed by the two scratch pointers."""
+    """The entry function of a cubin or PTX has another name than in the manifest, or other parameters.
+
+    Those are the declared arguments, followed by the two scratch pointers.
+    """
 
     id = "entry-abi"
 
@@ -103,7 +127,7 @@ class ScratchError(BundleError):
 
 
 class ResourceMismatchError(BundleError):
-    """Registers, threads, shared or local memory in a cubin are not those of the manifest, or exceed the target."""
+    """Registers, threads, shared or local memory of code are not those of the manifest, or exceed the target."""
 
     id = "resources"
 

@@ -12,18 +12,20 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import IO, TypeVar
 
-from hatch_tensoracle.bundle import CUBIN_ALIGNMENT, Bundle
-from hatch_tensoracle.cubin_checks import check_cubin
+from hatch_tensoracle.bundle import CUBIN_ALIGNMENT, Bundle, Ptx
+from hatch_tensoracle.code_checks import check_code
 from hatch_tensoracle.elf import ElfError, LibraryImage
 from hatch_tensoracle.errors import (
     BundleError,
     BundleMismatchError,
+    CorruptPtxError,
     DependencyError,
     ExportError,
     LibraryError,
     ManifestError,
     MissingCubinError,
     MissingPluginError,
+    MissingPtxError,
     TagError,
     UnexpectedFileError,
     WheelError,
@@ -51,7 +53,7 @@ _MANIFEST_SECTION = ".tensoracle.manifest"
 _CUBINS_SECTION = ".tensoracle.cubins"
 _MAX_MANIFEST = 64 << 20
 _OWN_FILES = re.compile(r"bundle\.json|bundle\.cpp|cubins_\d+\.cpp")
-"""What a bundle directory holds beside cubins."""
+"""What a bundle directory holds beside cubins and PTX."""
 _GPU_LIBRARIES = (
     *(f"libcu{name}" for name in ("da", "blas", "dnn", "fft", "file", "pti", "rand", "solver", "sparse")),
     "libnccl",
@@ -63,9 +65,10 @@ _GPU_LIBRARIES = (
 def inspect_bundle(directory: str | os.PathLike[str], plugin: str | os.PathLike[str] | None = None) -> Bundle:
     """Check a bundle directory, and that the library `plugin` embeds just this bundle.
 
-    Returns the manifest. Raises the first defect, a BundleError: ManifestError, MissingCubinError, CorruptCubinError,
-    FalseSmError, EntryAbiError, ResourceMismatchError, ScratchError, UnexpectedFileError; for the library also
-    MissingPluginError, LibraryError, BundleMismatchError, ExportError, DependencyError.
+    Returns the manifest. Raises the first defect, a BundleError: ManifestError, MissingCubinError, MissingPtxError,
+    CorruptCubinError, CorruptPtxError, FalseSmError, FalsePtxError, EntryAbiError, ResourceMismatchError, ScratchError,
+    UnexpectedFileError; for the library also MissingPluginError, LibraryError, BundleMismatchError, ExportError,
+    DependencyError.
     """
     bundle = _raise_first(check_bundle(Path(directory), Path(plugin) if plugin is not None else None))
     assert bundle is not None  # noqa: S101 - without a manifest there is a defect
@@ -76,7 +79,7 @@ def inspect_wheel(wheel: str | os.PathLike[str], plugin: str | None = None) -> d
     """Check a wheel without installing it: its plugin library at the path `plugin`, or every one it holds.
 
     Returns the manifest of each library by its path. Raises the first defect, a BundleError: WheelError, TagError,
-    MissingPluginError, and those of `inspect_bundle` except MissingCubinError and UnexpectedFileError.
+    MissingPluginError, and those of `inspect_bundle` except MissingCubinError, MissingPtxError and UnexpectedFileError.
     """
     return _raise_first(check_wheel(Path(wheel), plugin))
 
@@ -93,14 +96,15 @@ def check_bundle(directory: Path, plugin: Path | None = None) -> Checks[Bundle |
     except ManifestError as defect:
         yield defect
         return None
-    for entry, cubin in bundle.cubins():
+    for entry, code in bundle.codes():
         try:
-            data = (directory / cubin.file).read_bytes()
+            data = (directory / code.file).read_bytes()
         except OSError as error:
-            yield MissingCubinError(f"{cubin.file} cannot be read: {error.strerror}", where=str(path))
+            missing = MissingPtxError if isinstance(code, Ptx) else MissingCubinError
+            yield missing(f"{code.file} cannot be read: {error.strerror}", where=str(path))
         else:
-            yield from check_cubin(entry, cubin, data, str(directory / cubin.file))
-    named = {cubin.file for _, cubin in bundle.cubins()}
+            yield from check_code(entry, code, data, str(directory / code.file))
+    named = {code.file for _, code in bundle.codes()}
     for file in sorted(directory.rglob("*")):
         name = file.relative_to(directory).as_posix()
         if (file.is_symlink() or not file.is_dir()) and name not in named and not _OWN_FILES.fullmatch(name):
@@ -181,10 +185,12 @@ def _check_embedded(library: LibraryImage, where: str, manifest: bytes | None) -
         yield defect
         return None
     end = 0
-    for entry, cubin, offset in bundle.embedded():
-        data = library.read_section(_CUBINS_SECTION, offset, max(0, min(cubin.size, cubins_size - offset)))
-        yield from check_cubin(entry, cubin, data, where)
-        end = offset + cubin.size
+    for entry, code, offset in bundle.embedded():
+        data = library.read_section(_CUBINS_SECTION, offset, max(0, min(code.embedded_size, cubins_size - offset)))
+        yield from check_code(entry, code, data[: code.size], where)
+        if len(data) == code.embedded_size > code.size and data[code.size :] != b"\0":
+            yield CorruptPtxError("no NUL follows it, which ends it for the driver", where=f"{where}: {code.file}")
+        end = offset + code.embedded_size
     if not end <= cubins_size < end + CUBIN_ALIGNMENT:
         yield BundleMismatchError(f"{_CUBINS_SECTION} has {cubins_size} bytes, its cubins end at {end}", where=where)
     return bundle

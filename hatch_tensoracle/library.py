@@ -23,7 +23,8 @@ def make_library(config: LibraryConfig, root: Path, output: Path, progress: Call
     """
     kernels = load_kernels((root / config.kernels_file).resolve(), config.kernels_name)
     bundle_directory, library = output / "bundle", output / config.library
-    progress(f"compiling {len(kernels)} kernels for {', '.join(config.targets)}")
+    goals = (*config.targets, *([f"{config.ptx} PTX"] if config.ptx else []))
+    progress(f"compiling {len(kernels)} kernels for {', '.join(goals)}")
     bundle = _compile(kernels, config, bundle_directory, progress)
     progress(f"building {config.library}")
     build_library(bundle_directory, [root / source for source in config.sources], library)
@@ -38,6 +39,12 @@ def _compile(
     from tensoracle_producer import compile_bundle
 
     try:
-        return compile_bundle(kernels, config.targets, directory, progress=progress)  # type: ignore[arg-type]
+        return compile_bundle(
+            kernels,  # type: ignore[arg-type]
+            config.targets,
+            directory,
+            ptx=config.ptx,
+            progress=progress,
+        )
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"{config.kernels}: {error}", remedy="Mend the specs in the kernels file.") from error

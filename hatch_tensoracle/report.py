@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hatch_tensoracle.bundle import Bundle
+from hatch_tensoracle.bundle import Bundle, Code, Ptx
 from hatch_tensoracle.errors import BundleError
 
 __all__ = ["REPORT_VERSION", "Finding", "to_json", "to_text"]
@@ -27,7 +27,7 @@ class Finding:
 
 
 def to_text(findings: Sequence[Finding]) -> str:
-    """A table of every library's cubins, then the defects."""
+    """A table of every library's cubins and PTX, then the defects."""
     from rich.console import Console
 
     console = Console(file=io.StringIO(), width=150, color_system=None)
@@ -57,22 +57,23 @@ def _table(bundle: Bundle) -> object:
     for heading in ("bytes", "registers", "spilled", "shared", "threads"):
         table.add_column(heading, justify="right")
     table.add_column("parameters")
-    for entry, cubin in bundle.cubins():
+    for entry, code in bundle.codes():
         parameters = " ".join(
             argument.type
             + (f":{argument.divisible_by}" if argument.divisible_by > 1 else "")
             + (f"={argument.equal_to}" if argument.equal_to is not None else "")
             for argument in entry.arguments
         )
-        numbers = (
-            cubin.size,
-            cubin.registers,
-            cubin.local_bytes,
-            cubin.static_shared + cubin.dynamic_shared,
-            cubin.threads,
-        )
-        table.add_row(entry.label, cubin.target, *map(str, numbers), parameters)
+        table.add_row(entry.label, *_cells(code), parameters)
     return table
+
+
+def _cells(code: Code) -> tuple[str, ...]:
+    """From the target to the threads; what the driver's compiler decides is left empty."""
+    if isinstance(code, Ptx):
+        return (code.label, str(code.size), "", "", str(code.dynamic_shared), str(code.threads))
+    shared = code.static_shared + code.dynamic_shared
+    return (code.label, *map(str, (code.size, code.registers, code.local_bytes, shared, code.threads)))
 
 
 def to_json(findings: Sequence[Finding]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
-__all__ = ["DEFAULT_TARGETS", "MAX_THREADS", "TARGETS", "Target", "parse_target"]
+__all__ = ["DEFAULT_TARGETS", "MAX_THREADS", "TARGETS", "Target", "parse_ptx_target", "parse_target"]
 
 MAX_THREADS = 1024
 """Threads per block that every target can run (CUDA C++ Programming Guide, table of compute capabilities)."""
@@ -31,6 +31,8 @@ TARGETS = {
     for sm, kib in {75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99, 121: 99}.items()
 }
 DEFAULT_TARGETS = ("sm86", "sm89", "sm120")
+_NEWEST_PORTABLE = 89
+"""From the next SM on, Triton makes code for the architecture-specific `a` form."""
 
 
 def parse_target(name: str) -> Target:
@@ -41,3 +43,15 @@ def parse_target(name: str) -> Target:
     hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(TARGETS)}"
     message = f"unknown target `{name}`; {hint}"
     raise ValueError(message)
+
+
+def parse_ptx_target(name: str) -> Target:
+    """Return the target called `name` if PTX for it runs on newer GPUs too; ValueError says why it does not."""
+    target = parse_target(name)
+    if target.sm > _NEWEST_PORTABLE:
+        message = (
+            f"unusable PTX target `{name}`: from sm90 on Triton makes PTX for the architecture-specific form, here"
+            f" sm_{target.sm}a, which runs on no other GPU; name sm{_NEWEST_PORTABLE} or an older one"
+        )
+        raise ValueError(message)
+    return target

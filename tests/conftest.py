@@ -48,12 +48,21 @@ def example_wheel(tmp_path_factory: pytest.TempPathFactory, example_project: Pat
 @pytest.fixture(scope="session")
 def tiny_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle directory of one small kernel for sm86, sm89 and sm120."""
+    return _compile_copy(tmp_path_factory.mktemp("tiny") / "bundle", ["sm86", "sm89", "sm120"])
+
+
+@pytest.fixture(scope="session")
+def ptx_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same kernel for sm120, and as PTX for sm89."""
+    return _compile_copy(tmp_path_factory.mktemp("ptx") / "bundle", ["sm120"], ptx="sm89")
+
+
+def _compile_copy(directory: Path, targets: list[str], ptx: str | None = None) -> Path:
     from helpers.kernels import copy
 
     from tensoracle_producer import KernelSpec, Pointer, Scalar, compile_bundle
 
     arguments: list[Pointer | Scalar] = [Pointer("fp32"), Pointer("fp32", divisible_by=16), Scalar("i32")]
-    directory = tmp_path_factory.mktemp("tiny") / "bundle"
     spec = KernelSpec(copy, name="copy", arguments=arguments, constants={"BLOCK": 64})
-    compile_bundle([spec], ["sm86", "sm89", "sm120"], directory)
+    compile_bundle([spec], targets, directory, ptx=ptx)
     return directory

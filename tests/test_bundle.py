@@ -13,7 +13,7 @@ from helpers.bundles import sealed
 
 from hatch_tensoracle import Bundle
 from hatch_tensoracle._decode import DecodeError
-from hatch_tensoracle.bundle import CUBIN_ALIGNMENT, ELEMENT_SIZES, SCALAR_SIZES, Argument, Cubin
+from hatch_tensoracle.bundle import CUBIN_ALIGNMENT, ELEMENT_SIZES, SCALAR_SIZES, Argument, Cubin, Ptx
 from hatch_tensoracle.errors import ManifestError
 
 
@@ -182,6 +182,63 @@ def test_cubins_are_embedded_in_order_each_at_an_aligned_offset(content: dict[st
     assert [cubin.target for _, cubin, _ in bundle.embedded()] == ["sm86", "sm89", "sm120"]
 
 
+PTX: dict[str, Any] = {
+    "target": "sm89",
+    "file": "ptx/copy.0.0.sm89.ptx",
+    "sha256": "",
+    "size": 16,
+    "version": "8.0",
+    "dynamic_shared": 0,
+    "scratch": 0,
+    "threads": 128,
+}
+
+
+@pytest.fixture
+def with_ptx(content: dict[str, Any]) -> dict[str, Any]:
+    """The manifest with PTX, which is nowhere."""
+    content["ptx_target"] = "sm89"
+    entry(content)["ptx"] = dict(PTX)
+    return content
+
+
+def test_ptx_follows_the_cubins_of_its_entry_and_has_a_nul_behind_it(with_ptx: dict[str, Any]) -> None:
+    for cubin in entry(with_ptx)["cubins"]:
+        cubin["size"] = 16
+    second = {**entry(with_ptx), "kernel": "second"}
+    with_ptx["entries"].append(second)
+    bundle = Bundle.parse(sealed(with_ptx), "x")
+    assert [code.label for _, code in bundle.codes()] == ["sm86", "sm89", "sm120", "sm89 PTX"] * 2
+    assert [offset for _, _, offset in bundle.embedded()] == [0, 16, 32, 48, 80, 96, 112, 128]
+    assert Bundle.parse(bundle.to_json(), "x") == bundle
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        pytest.param(lambda c: entry(c)["ptx"].update(target="sm90"), "ptx.target: unusable PTX target", id="newer"),
+        pytest.param(lambda c: entry(c)["ptx"].update(file="ptx/../x.ptx"), "ptx.file: must be a plain", id="file"),
+        pytest.param(lambda c: entry(c)["ptx"].update(size=-1), "ptx.size: must not be negative", id="size"),
+        pytest.param(lambda c: entry(c)["ptx"].pop("version"), "ptx.version: is missing", id="version"),
+        pytest.param(lambda c: entry(c).update(ptx=[]), "ptx: must be a table", id="array"),
+        pytest.param(lambda c: entry(c).update(ptx=None), "promises PTX for sm89, but kernel `copy#0` has", id="none"),
+        pytest.param(lambda c: c.update(ptx_target=None), "promises PTX for None, but kernel `copy#0` has", id="more"),
+        pytest.param(lambda c: c.update(ptx_target="sm80"), "promises PTX for sm80, but kernel", id="another"),
+    ],
+)
+def test_a_manifest_with_wrong_ptx_is_refused(with_ptx: dict[str, Any], change: Any, problem: str) -> None:
+    change(with_ptx)
+    with pytest.raises(ManifestError, match=re.escape(problem)):
+        Bundle.parse(sealed(with_ptx), "bundle.json")
+
+
+def test_a_manifest_from_before_there_was_ptx_is_read(content: dict[str, Any]) -> None:
+    del content["ptx_target"]
+    del entry(content)["ptx"]
+    bundle = Bundle.parse(sealed(content), "x")
+    assert (bundle.ptx_target, bundle.entries[0].ptx) == (None, None)
+
+
 def test_an_argument_for_one_value_is_no_parameter(content: dict[str, Any]) -> None:
     entry(content)["arguments"][2]["equal_to"] = 64
     (parsed,) = Bundle.parse(sealed(content), "x").entries
@@ -206,6 +263,8 @@ def test_records_made_in_python_are_checked_too() -> None:
     }
     with pytest.raises(DecodeError, match="file: must be a plain file name"):
         Cubin(target="sm86", file="../x", **good)  # type: ignore[arg-type]
+    with pytest.raises(DecodeError, match="file: must be a plain file name"):
+        Ptx(**{**PTX, "file": "cubins/x.cubin"})
 
 
 @pytest.mark.parametrize("targets", [["sm86"], ["sm86", "sm89", "sm90"], []], ids=["fewer", "more", "none"])

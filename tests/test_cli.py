@@ -176,6 +176,26 @@ def test_inspect_reports_a_wheel_to_programs(example_wheel: Path, capsys: pytest
     assert Bundle.parse(manifest, "").targets == ("sm86", "sm89", "sm90", "sm120")
 
 
+def test_inspect_shows_ptx(ptx_bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(ptx_bundle)]) == 0
+    text = capsys.readouterr().out
+    rows = [line.split() for line in text.splitlines() if line.lstrip().startswith("copy#0")]
+    size = (ptx_bundle / "ptx" / "copy.0.0.sm89.ptx").stat().st_size
+    assert rows[1] == ["copy#0", "sm89", "PTX", str(size), "0", "128", "*fp32", "*fp32:16", "i32"]
+    assert "needs driver 525.60.13 or newer" in text
+    seen = Json(capsys, ptx_bundle)
+    manifest = seen.artifacts[0]["libraries"][str(ptx_bundle)]
+    assert manifest["ptx_target"] == "sm89"
+    assert (manifest["entries"][0]["ptx"]["version"], manifest["entries"][0]["ptx"]["size"]) == ("8.0", size)
+
+
+def test_inspect_names_a_defect_of_ptx(ptx_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bundle = Path(shutil.copytree(ptx_bundle, tmp_path / "bundle"))
+    (bundle / "ptx" / "copy.0.0.sm89.ptx").write_text("")
+    seen = Json(capsys, bundle)
+    assert (seen.status, seen.defects) == (1, [["corrupt-ptx"]])
+
+
 def test_inspect_looks_for_the_library_of_a_wheel_that_is_asked_for(
     example_wheel: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +73,7 @@ def test_options_that_hatchling_reads_itself_are_no_unknown_ones(form: dict[str,
 def test_an_option_without_default_must_be_given(option: str) -> None:
     error = refusal({key: value for key, value in FLAT.items() if key != option})
     assert str(error) == f"Option `{option}` for build hook `tensoracle` is missing"
-    assert error.remedy == "Options are kernels, sources, library, targets."
+    assert error.remedy == "Options are kernels, sources, library, targets, ptx."
 
 
 def test_an_empty_table_says_what_is_missing() -> None:
@@ -85,7 +87,8 @@ def test_an_empty_table_says_what_is_missing() -> None:
         pytest.param("source", "did you mean `sources`?", id="source"),
         pytest.param("target", "did you mean `targets`?", id="target"),
         pytest.param("libary", "did you mean `library`?", id="libary"),
-        pytest.param("ptxx", "known are `kernels`, `sources`, `library`, `targets`", id="nothing-near"),
+        pytest.param("ptxx", "did you mean `ptx`?", id="ptxx"),
+        pytest.param("colour", "known are `kernels`, `sources`, `library`, `targets`, `ptx`", id="nothing-near"),
     ],
 )
 def test_an_unknown_option_suggests_the_nearest(key: str, hint: str) -> None:
@@ -120,6 +123,8 @@ def test_plugins_without_cpp_are_refused_with_what_to_do_instead() -> None:
         pytest.param("library", {"a": 1}, "library", "must be a string, not {'a': 1}", id="library-table"),
         pytest.param("targets", "sm86", "targets", "must be an array, not 'sm86'", id="targets-string"),
         pytest.param("targets", [86], "targets[0]", "must be a string, not 86", id="target-number"),
+        pytest.param("ptx", ["sm89"], "ptx", "must be a string or null, not ['sm89']", id="ptx-list"),
+        pytest.param("ptx", True, "ptx", "must be a string or null, not True", id="ptx-bool"),
     ],
 )
 def test_a_value_of_the_wrong_type_says_what_it_is_and_must_be(
@@ -185,6 +190,39 @@ def test_an_empty_array_is_refused(option: str) -> None:
 def test_an_unknown_target_suggests_the_nearest(target: str, hint: str) -> None:
     error = refusal({**FLAT, "targets": ["sm86", target]})
     assert str(error) == f"Option `targets[1]` for build hook `tensoracle` is an unknown target `{target}`; {hint}"
+
+
+def test_the_readme_has_every_option_in_its_order() -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    options = re.findall(r"^\| `([\w-]+)` \|", readme, re.MULTILINE)
+    assert options == [field.name for field in dataclasses.fields(LibraryConfig)]
+
+
+def test_ptx_is_off_unless_it_is_asked_for() -> None:
+    (library,) = HookConfig.from_table(FLAT).libraries
+    assert library.ptx is None
+    (library,) = HookConfig.from_table({**FLAT, "targets": ["sm120"], "ptx": "sm89"}).libraries
+    assert (library.targets, library.ptx) == (("sm120",), "sm89")
+
+
+def test_each_library_says_for_itself_whether_it_has_ptx() -> None:
+    tables = [{**FLAT, "library": "pkg/liba.so", "ptx": "sm80"}, {**FLAT, "library": "pkg/libb.so"}]
+    assert [library.ptx for library in HookConfig.from_table({"libraries": tables}).libraries] == ["sm80", None]
+
+
+@pytest.mark.parametrize(
+    ("target", "problem"),
+    [
+        pytest.param("sm90", "an unusable PTX target `sm90`: from sm90 on Triton makes PTX for the", id="too-new"),
+        pytest.param("sm120", "an unusable PTX target `sm120`: from sm90 on Triton makes PTX for the", id="newest"),
+        pytest.param("compute_89", "an unknown target `compute_89`; known are sm75, sm80", id="unknown"),
+        pytest.param("", "an unknown target ``; known are", id="empty"),
+    ],
+)
+def test_ptx_that_would_run_nowhere_else_is_refused(target: str, problem: str) -> None:
+    assert str(refusal({**FLAT, "ptx": target})).startswith(f"Option `ptx` for build hook `tensoracle` is {problem}")
+    where = "Option `libraries[0].ptx` for build hook `tensoracle` is"
+    assert str(refusal({"libraries": [{**FLAT, "ptx": target}]})).startswith(f"{where} {problem}")
 
 
 def test_two_libraries_at_one_path_are_refused() -> None:

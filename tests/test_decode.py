@@ -35,6 +35,7 @@ class Bicycle:
     tags: tuple[str, ...] = ()
     notes: Mapping[str, bool | int | float | str | None] = field(default_factory=dict)
     parts: Mapping[str, Wheel] = field(default_factory=dict)
+    sidecar: Wheel | None = None
     is_fast: bool = False
 
 
@@ -45,6 +46,7 @@ GOOD: dict[str, Any] = {
     "tags": ["red"],
     "notes": {"a": True, "b": 1, "c": 0.5, "d": "text", "e": None},
     "parts": {"spare": {"spokes": 3}},
+    "sidecar": {"spokes": 4},
     "is_fast": True,
 }
 
@@ -57,6 +59,7 @@ def test_every_kind_of_field_is_read() -> None:
         tags=("red",),
         notes={"a": True, "b": 1, "c": 0.5, "d": "text", "e": None},
         parts={"spare": Wheel(spokes=3)},
+        sidecar=Wheel(spokes=4),
         is_fast=True,
     )
 

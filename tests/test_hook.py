@@ -214,6 +214,34 @@ def test_two_libraries_of_one_wheel_are_built_each_from_its_own_files(tmp_path: 
     assert len({entry.source_sha256 for bundle in bundles.values() for entry in bundle.entries}) == 2
 
 
+def test_a_wheel_holds_ptx_that_was_asked_for(tmp_path: Path) -> None:
+    project = copied("flat", tmp_path / "project")
+    edit(project / "pyproject.toml", 'targets = ["sm86"]', 'targets = ["sm86"]\nptx = "sm80"')
+    outcome = pip_wheel(project, tmp_path / "dist")
+    assert "tensoracle: compiling 1 kernels for sm86, sm80 PTX" in outcome.stdout + outcome.stderr
+    assert set(contents(outcome.artifact)) == FLAT_MEMBERS
+    (bundle,) = inspect_wheel(outcome.artifact).values()
+    assert [(entry.label, code.label) for entry, code in bundle.codes()] == [
+        ("negate#0", "sm86"),
+        ("negate#0", "sm80 PTX"),
+    ]
+    library = contents(outcome.artifact)["flat/libflat.so"]
+    assert re.search(
+        rb"\.version 8\.0\n\.target sm_80\n[\x09-\x7e]*\.visible \.entry negate\([\x09-\x7e]*\}\s*\0", library
+    )
+
+
+def test_ptx_that_would_run_nowhere_else_is_refused_with_the_reason(tmp_path: Path) -> None:
+    project = copied("flat", tmp_path / "project")
+    edit(project / "pyproject.toml", 'targets = ["sm86"]', 'targets = ["sm86"]\nptx = "sm90"')
+    outcome = hatchling_build(project, tmp_path / "dist")
+    assert outcome.errors[0] == (
+        "tensoracle: Option `ptx` for build hook `tensoracle` is an unusable PTX target `sm90`: from sm90 on Triton"
+        " makes PTX for the architecture-specific form, here sm_90a, which runs on no other GPU;"
+        " name sm89 or an older one"
+    )
+
+
 def test_a_wheel_that_fails_inspection_is_removed(tmp_path: Path) -> None:
     """Another hook makes the wheel claim that it runs everywhere."""
     project = copied("flat", tmp_path / "project")

@@ -12,9 +12,11 @@ import pytest
 from helpers.bundles import (
     change_cubins,
     change_manifest,
+    change_ptx,
     collect,
-    embedded_cubins,
+    embedded_code,
     replace_cubin,
+    replace_ptx,
     sealed,
 )
 from helpers.libraries import link_library, link_stub
@@ -27,14 +29,17 @@ from hatch_tensoracle.errors import (
     BundleError,
     BundleMismatchError,
     CorruptCubinError,
+    CorruptPtxError,
     DependencyError,
     EntryAbiError,
     ExportError,
+    FalsePtxError,
     FalseSmError,
     LibraryError,
     ManifestError,
     MissingCubinError,
     MissingPluginError,
+    MissingPtxError,
     ResourceMismatchError,
     ScratchError,
     UnexpectedFileError,
@@ -285,6 +290,164 @@ def test_a_file_outside_is_not_even_opened(bundle: Path, tmp_path: Path) -> None
     assert "must be a plain file name below cubins/" in defect.cause
 
 
+# PTX
+
+
+@pytest.fixture
+def with_ptx(ptx_bundle: Path, tmp_path: Path) -> Path:
+    """A bundle directory with PTX, to be damaged."""
+    return Path(shutil.copytree(ptx_bundle, tmp_path / "bundle"))
+
+
+def ptx_of(directory: Path) -> str:
+    (path,) = (directory / "ptx").iterdir()
+    return path.read_text()
+
+
+def test_a_good_bundle_with_ptx_is_returned(ptx_bundle: Path) -> None:
+    (entry,) = inspect_bundle(ptx_bundle).entries
+    assert [code.label for code in entry.codes] == ["sm120", "sm89 PTX"]
+
+
+def test_missing_ptx_is_named(with_ptx: Path) -> None:
+    shutil.rmtree(with_ptx / "ptx")
+    (defect,) = expect(with_ptx, MissingPtxError)
+    assert defect.cause.startswith("ptx/copy.0.0.sm89.ptx cannot be read: No such file")
+
+
+def test_ptx_that_the_manifest_does_not_name_is_found(with_ptx: Path) -> None:
+    (with_ptx / "ptx" / "stale.ptx").touch()
+    expect(with_ptx, UnexpectedFileError)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda text: text.replace("add.s64", "sub.s64", 1), id="an instruction"),
+        pytest.param(lambda text: text[:-1], id="the last byte cut off"),
+        pytest.param(lambda text: text + "\0", id="a NUL appended"),
+        pytest.param(lambda _: "", id="empty"),
+    ],
+)
+def test_ptx_whose_bytes_have_changed_is_corrupt(with_ptx: Path, damage: Callable[[str], str]) -> None:
+    good = ptx_of(with_ptx)
+    assert damage(good) != good
+    (with_ptx / "ptx" / "copy.0.0.sm89.ptx").write_text(damage(good))
+    (defect,) = expect(with_ptx, CorruptPtxError)
+    assert defect.where == f"{with_ptx}/ptx/copy.0.0.sm89.ptx: kernel `copy#0` for sm89 PTX"
+    assert "with SHA-256" in defect.cause
+
+
+@pytest.mark.parametrize(
+    ("damage", "cause"),
+    [
+        pytest.param(lambda text: text[: len(text) // 2], "opens 1 braces and closes 0", id="truncated"),
+        pytest.param(lambda text: text[:60], "does not begin with .version, .target and", id="truncated in the head"),
+        pytest.param(lambda text: text + "\0", "is not text", id="its NUL inside"),
+        pytest.param(lambda text: text.replace("ret;", "ret; // \xe9"), "is not text", id="beyond ASCII"),
+        pytest.param(lambda _: "", "does not begin with .version", id="empty"),
+    ],
+)
+def test_what_is_no_ptx_is_corrupt_though_its_digest_fits(
+    with_ptx: Path, damage: Callable[[str], str], cause: str
+) -> None:
+    replace_ptx(with_ptx, damage(ptx_of(with_ptx)).encode("latin-1"))
+    (defect,) = expect(with_ptx, CorruptPtxError)
+    assert cause in defect.cause
+
+
+def test_a_cubin_in_the_place_of_ptx_is_corrupt(with_ptx: Path) -> None:
+    replace_ptx(with_ptx, cubin_of(with_ptx, "sm120").read_bytes())
+    (defect,) = expect(with_ptx, CorruptPtxError)
+    assert "is not text" in defect.cause
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "cause"),
+    [
+        pytest.param("sm_89", "sm_90", "says .target sm_90, the manifest has sm_89", id="newer target"),
+        pytest.param("sm_89", "sm_80", "says .target sm_80, the manifest has sm_89", id="older target"),
+        pytest.param("sm_89", "sm_89a", "says .target sm_89a, the manifest has sm_89", id="architecture-specific"),
+        pytest.param("sm_89", "sm_89, debug", "says .target sm_89, debug, the manifest has", id="for debugging"),
+        pytest.param(".version 8.0", ".version 8.8", "says .version 8.8, the manifest has 8.0", id="newer version"),
+    ],
+)
+def test_ptx_of_another_target_or_version_is_found(with_ptx: Path, old: str, new: str, cause: str) -> None:
+    text = ptx_of(with_ptx)
+    assert text.count(old) == 1
+    replace_ptx(with_ptx, text.replace(old, new).encode())
+    (defect,) = expect(with_ptx, FalsePtxError)
+    assert cause in defect.cause
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "cause"),
+    [
+        pytest.param(
+            ".entry copy(", ".entry copied(", "entry functions ['copied'], the manifest has `copy`", id="name"
+        ),
+        pytest.param(
+            ".visible .entry",
+            ".entry other() { ret; }\n.entry",
+            "entry functions ['other', 'copy']",
+            id="two functions",
+        ),
+        pytest.param(".entry", ".func", "entry functions [], the manifest has `copy` alone", id="no entry function"),
+        pytest.param(".u32 copy_param_2", ".u64 copy_param_2", "8 8 8 8 8 bytes; the declared", id="wider argument"),
+        pytest.param(".u32 copy_param_2", ".u32 x, .param .u32 copy_param_2", "8 8 4 4 8 8 bytes", id="one more"),
+    ],
+)
+def test_the_entry_function_of_ptx_must_be_the_declared_one(with_ptx: Path, old: str, new: str, cause: str) -> None:
+    text = ptx_of(with_ptx)
+    assert text.count(old) == 1
+    replace_ptx(with_ptx, text.replace(old, new).encode())
+    (defect,) = expect(with_ptx, EntryAbiError)
+    assert cause in defect.cause
+
+
+@pytest.mark.parametrize(
+    ("fields", "cause"),
+    [
+        pytest.param({"threads": 64}, "threads 128, the manifest has 64", id="threads"),
+        pytest.param({"dynamic_shared": 99 * 1024 + 1}, f"sm89 has {99 * 1024}", id="too much shared memory"),
+        pytest.param({"dynamic_shared": -1}, "-1 bytes of dynamic", id="negative shared memory"),
+    ],
+)
+def test_what_a_launch_of_ptx_asks_for_is_checked(with_ptx: Path, fields: dict[str, int], cause: str) -> None:
+    change_ptx(with_ptx, **fields)
+    (defect,) = expect(with_ptx, ResourceMismatchError)
+    assert cause in defect.cause
+
+
+def test_shared_memory_of_fixed_size_in_ptx_is_found(with_ptx: Path) -> None:
+    text = ptx_of(with_ptx).replace(".visible .entry", ".shared .align 16 .b8 tile[65536];\n.visible .entry")
+    replace_ptx(with_ptx, text.encode())
+    (defect,) = expect(with_ptx, ResourceMismatchError)
+    assert defect.cause == "shared memory of fixed size, of which the manifest has none"
+
+
+def test_scratch_memory_of_ptx_is_refused(with_ptx: Path) -> None:
+    change_ptx(with_ptx, scratch=256)
+    (defect,) = expect(with_ptx, ScratchError)
+    assert "for sm89 PTX" in defect.where
+
+
+def test_a_library_embeds_ptx_with_a_nul_behind_it(ptx_bundle: Path, tmp_path: Path) -> None:
+    inspect_bundle(ptx_bundle, plugin=link_library(ptx_bundle, tmp_path / "lib.so"))
+    section = embedded_code(ptx_bundle)
+    text = ptx_of(ptx_bundle).encode()
+    end = section.index(text) + len(text)
+    assert section[end] == 0
+    without = section[:end] + b"\n" + section[end + 1 :]
+    library = link_library(ptx_bundle, tmp_path / "without.so", cubins=without)
+    (defect,) = expect(ptx_bundle, CorruptPtxError, library=library)
+    assert defect.cause == "no NUL follows it, which ends it for the driver"
+    changed = section.replace(b"add.s64", b"sub.s64", 1)
+    library = link_library(ptx_bundle, tmp_path / "changed.so", cubins=changed)
+    (defect,) = expect(ptx_bundle, CorruptPtxError, library=library)
+    assert defect.where == f"{library}: kernel `copy#0` for sm89 PTX"
+
+
 # Libraries
 
 
@@ -343,7 +506,7 @@ def test_a_library_without_one_of_its_sections_is_found(
 
 
 def test_cubins_that_were_changed_inside_a_library_are_corrupt(tiny_bundle: Path, tmp_path: Path) -> None:
-    cubins = bytearray(embedded_cubins(tiny_bundle))
+    cubins = bytearray(embedded_code(tiny_bundle))
     cubins[1000] ^= 1
     library = link_library(tiny_bundle, tmp_path / "lib.so", cubins=bytes(cubins))
     (defect,) = expect(tiny_bundle, CorruptCubinError, library=library)
@@ -351,7 +514,7 @@ def test_cubins_that_were_changed_inside_a_library_are_corrupt(tiny_bundle: Path
 
 
 def test_cubins_that_are_cut_off_inside_a_library_are_found(tiny_bundle: Path, tmp_path: Path) -> None:
-    cubins = embedded_cubins(tiny_bundle)[:-100]
+    cubins = embedded_code(tiny_bundle)[:-100]
     library = link_library(tiny_bundle, tmp_path / "lib.so", cubins=cubins)
     first, second = expect(tiny_bundle, CorruptCubinError, BundleMismatchError, library=library)
     assert "for sm120" in first.where
@@ -359,7 +522,7 @@ def test_cubins_that_are_cut_off_inside_a_library_are_found(tiny_bundle: Path, t
 
 
 def test_bytes_behind_the_cubins_of_a_library_are_found(tiny_bundle: Path, tmp_path: Path) -> None:
-    cubins = embedded_cubins(tiny_bundle) + bytes(16)
+    cubins = embedded_code(tiny_bundle) + bytes(16)
     expect(tiny_bundle, BundleMismatchError, library=link_library(tiny_bundle, tmp_path / "lib.so", cubins=cubins))
 
 

@@ -34,12 +34,12 @@ LAYERS = {
         third_party=("platformdirs",),
     ),
     "process": Layer(("hatch_tensoracle._process",), below=("leaves",)),
-    "elf": Layer(("hatch_tensoracle.elf",), third_party=("elftools",)),
+    "formats": Layer(("hatch_tensoracle.elf", "hatch_tensoracle.ptx"), third_party=("elftools",)),
     "manifest": Layer(("hatch_tensoracle.bundle",), below=("leaves",)),
-    "cubin checks": Layer(("hatch_tensoracle.cubin_checks",), below=("leaves", "manifest", "elf")),
+    "code checks": Layer(("hatch_tensoracle.code_checks",), below=("leaves", "manifest", "formats")),
     "inspection": Layer(
         ("hatch_tensoracle.wheel", "hatch_tensoracle.inspection", "hatch_tensoracle.report"),
-        below=("leaves", "manifest", "elf", "cubin checks"),
+        below=("leaves", "manifest", "formats", "code checks"),
         third_party=("rich",),
     ),
     "face": Layer(("hatch_tensoracle",), below=("leaves", "manifest", "inspection")),
@@ -63,7 +63,7 @@ LAYERS = {
     ),
     "producer": Layer(
         ("tensoracle_producer", "tensoracle_producer.*"),
-        below=("leaves", "process", "manifest", "elf", "cubin checks"),
+        below=("leaves", "process", "manifest", "formats", "code checks"),
         third_party=("triton",),
     ),
 }
@@ -188,7 +188,7 @@ def test_the_producer_imports_only_neutral_ground() -> None:
         for found in IMPORTS
         if found.importer.startswith("tensoracle_producer") and found.package == "hatch_tensoracle"
     }
-    assert used <= {"bundle", "cubin_checks", "elf", "errors", "targets", "_files", "_paths", "_process"}
+    assert used <= {"bundle", "code_checks", "errors", "elf", "ptx", "targets", "_files", "_paths", "_process"}
 
 
 def test_modules_do_not_import_each_other_in_a_circle() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hatch_tensoracle.targets import DEFAULT_TARGETS, TARGETS, parse_target
+from hatch_tensoracle.targets import DEFAULT_TARGETS, TARGETS, parse_ptx_target, parse_target
 
 
 def test_shared_memory_is_that_of_the_programming_guide() -> None:
@@ -49,3 +49,23 @@ def test_an_unknown_target_is_refused_with_a_hint(name: str, hint: str) -> None:
         parse_target(name)
     assert f"`{name}`" in str(caught.value)
     assert hint in str(caught.value)
+
+
+def test_ptx_is_for_targets_up_to_sm89() -> None:
+    for name in ("sm75", "sm80", "sm86", "sm87", "sm89"):
+        assert parse_ptx_target(name) == TARGETS[name]
+
+
+@pytest.mark.parametrize("name", ["sm90", "sm100", "sm103", "sm120", "sm121"])
+def test_ptx_of_a_newer_target_is_refused_with_the_reason(name: str) -> None:
+    with pytest.raises(ValueError, match="unusable") as caught:
+        parse_ptx_target(name)
+    assert str(caught.value) == (
+        f"unusable PTX target `{name}`: from sm90 on Triton makes PTX for the architecture-specific form, here"
+        f" {name.replace('sm', 'sm_')}a, which runs on no other GPU; name sm89 or an older one"
+    )
+
+
+def test_an_unknown_target_of_ptx_is_refused_with_a_hint() -> None:
+    with pytest.raises(ValueError, match="unknown target `sm_89`; did you mean `sm89`"):
+        parse_ptx_target("sm_89")

@@ -48,7 +48,7 @@ function(tensoracle_add_cubin_plugin target)
   _tensoracle_compile(${target})
 
   # They name what they embed relative to themselves, for the assembler to read.
-  file(GLOB bundle_parts CONFIGURE_DEPENDS "${bundle}/cubins/*")
+  file(GLOB bundle_parts CONFIGURE_DEPENDS "${bundle}/cubins/*" "${bundle}/ptx/*")
   set_source_files_properties(${bundle_sources} PROPERTIES
     COMPILE_OPTIONS "-Wa,-I${bundle}"
     OBJECT_DEPENDS "${bundle}/bundle.json;${bundle_parts}")

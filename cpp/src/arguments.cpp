@@ -144,8 +144,6 @@ Range const& rangeFor(ValueType type, Kind kind) noexcept {
   return (kind == Kind::kSIGNED ? kRANGES<std::int64_t> : kRANGES<std::uint64_t>)[static_cast<std::size_t>(type)];
 }
 
-bool isPassed(ArgumentRecord const& record) noexcept { return record.isPassed; }
-
 bool isMultiple(Argument const& argument, std::uint32_t divisor) noexcept {
   if (argument.kind() != Kind::kSIGNED) return argument.bits() % divisor == 0;
   return static_cast<std::int64_t>(argument.bits()) % static_cast<std::int64_t>(divisor) == 0;
@@ -190,8 +188,8 @@ std::string show(Argument const& argument) {
 }
 
 char const* kindName(Kind kind) noexcept {
-  constexpr std::array<char const*, 7> kNAMES = {"a pointer",     "an integer", "an integer", "an fp16 number",
-                                                 "a bf16 number", "a float",    "a double"};
+  constexpr std::array<char const*, 8> kNAMES = {"nothing",        "a pointer",     "an integer", "an integer",
+                                                 "an fp16 number", "a bf16 number", "a float",    "a double"};
   return kNAMES[static_cast<std::size_t>(kind)];
 }
 
@@ -199,37 +197,42 @@ char const* kindName(Kind kind) noexcept {
 
 void Arguments::failFull() { fail("a launch takes at most ", kCAPACITY, " arguments"); }
 
-detail::Signature::Signature(ArgumentRecord const* records, std::size_t size)
-    : records_(records), passedCount_(static_cast<std::size_t>(std::count_if(records, records + size, isPassed))) {
-  for (std::size_t i = 0; i < size; ++i) shortcuts_.push_back(shortcutTo(records[i]));
+detail::Signature::Signature(ArgumentRecord const* records, std::size_t size) : records_(records), size_(size) {
+  for (std::size_t i = 0; i < size; ++i) {
+    limit(i);
+    if (records[i].isPassed) passed_.push_back(static_cast<std::uint8_t>(i));
+  }
 }
 
-detail::Signature::Shortcut detail::Signature::shortcutTo(ArgumentRecord const& record) noexcept {
-  constexpr std::uint8_t kNEVER = 0xFF;
-  std::uint32_t const zeros = record.divisibleBy - 1;
-  bool const isPowerOfTwo = (record.divisibleBy & zeros) == 0;
-  if (!record.isPassed || !isPowerOfTwo) return {kNEVER, 0, 0, 0};
+void detail::Signature::limit(std::size_t index) {
+  ArgumentRecord const& record = records_[index];
   Kind const kind = kindOf(record.type);
-  Range const range = isInteger(record.type) ? rangeFor(record.type, kind) : Range{0, ~std::uint64_t{0}};
-  return {static_cast<std::uint8_t>(kind), range.least, range.span, zeros};
+  std::uint64_t const zeros = record.divisibleBy - 1;
+  bool const isPowerOfTwo = (record.divisibleBy & zeros) == 0;
+  if (!isPowerOfTwo || (!record.isPassed && isFloating(kind))) return;  // of no kind: it is looked at in full
+  kinds_[index] = kind;
+  constexpr Range kALL = {0, ~std::uint64_t{0}};
+  Range range = isInteger(record.type) ? rangeFor(record.type, kind) : kALL;
+  if (!record.isPassed) range = {static_cast<std::uint64_t>(record.equalTo), 0};
+  if (range.span != kALL.span || zeros != 0) limits_.push_back({range.least, range.span, zeros, index});
+}
+
+bool detail::Signature::isExact(Arguments const& arguments) const noexcept {
+  return std::memcmp(arguments.kinds().data(), kinds_.data(), sizeof kinds_) == 0;
+}
+
+bool detail::Signature::holds(Arguments const& arguments) const noexcept {
+  std::uint64_t const* const bits = arguments.bits();
+  return std::all_of(limits_.begin(), limits_.end(), [bits](Limit const& limit) {
+    std::uint64_t const value = bits[limit.index];
+    return value - limit.least <= limit.span && (value & limit.zeros) == 0;
+  });
 }
 
 detail::Outcome detail::Signature::encode(Arguments const& arguments, Values& values) const noexcept {
-  Argument const* argument = &arguments[0];
-  std::uint64_t* value = values.data();
-  for (Shortcut const& shortcut : shortcuts_) {
-    std::uint64_t const bits = argument->bits();
-    *value = bits;
-    if (static_cast<std::uint8_t>(argument->kind()) == shortcut.kind && bits - shortcut.least <= shortcut.span &&
-        (bits & shortcut.zeros) == 0) {
-      ++value;
-    } else {
-      auto const index = static_cast<std::size_t>(&shortcut - shortcuts_.data());
-      Fit const fit = encodeOne(records_[index], *argument, *value);
-      if (fit != Fit::kFITS) return {fit, index};
-      value += std::size_t{records_[index].isPassed};
-    }
-    ++argument;
+  for (std::size_t i = 0; i < size(); ++i) {
+    Fit const fit = encodeOne(records_[i], arguments[i], values[i]);
+    if (fit != Fit::kFITS) return {fit, i};
   }
   return {Fit::kFITS, size()};
 }

@@ -88,35 +88,39 @@ void Kernel::prepare() const { loadIntoContext(*driver_, *entry_, *code_, kernel
 
 bool Kernel::accepts(Arguments const& arguments) const {
   detail::Values values;
-  return encode(arguments, values);
+  return encode(arguments, values) != nullptr;
 }
 
-bool Kernel::encode(Arguments const& arguments, detail::Values& values) const {
+std::uint64_t const* Kernel::encode(Arguments const& arguments, detail::Values& values) const {
   checkCount(arguments);
+  if (signature_.isExact(arguments)) return signature_.holds(arguments) ? arguments.bits() : nullptr;
   auto const [fit, index] = signature_.encode(arguments, values);
   if (fit == Fit::kWRONG_TYPE) failArgument(index, arguments[index], fit);
-  return fit == Fit::kFITS;
+  return fit == Fit::kFITS ? values.data() : nullptr;
 }
 
 void Kernel::launch(CUstream stream, Grid const& grid, Arguments const& arguments) const {
-  checkCount(arguments);
   detail::Values values;
-  auto const [fit, index] = signature_.encode(arguments, values);
-  if (fit != Fit::kFITS) failArgument(index, arguments[index], fit);
-  enqueue(stream, grid, values);
+  std::uint64_t const* const encoded = encode(arguments, values);
+  if (encoded == nullptr) fail(describe(), ": ", refusal(arguments));
+  enqueue(stream, grid, encoded);
 }
 
-void Kernel::enqueue(CUstream stream, Grid const& grid, detail::Values& values) const {
+void Kernel::enqueue(CUstream stream, Grid const& grid, std::uint64_t const* values) const {
   if (!checkGrid(grid)) return;
-  // The driver copies as many bytes from each address as the parameter has. x86-64 is little-endian.
-  std::array<void*, std::tuple_size_v<detail::Values>> parameters;
-  std::size_t const passed = signature_.passedCount();
-  std::fill_n(values.begin() + passed, detail::kSCRATCH_POINTERS, 0);
-  for (std::size_t i = 0; i < passed + detail::kSCRATCH_POINTERS; ++i) parameters[i] = &values[i];
+  // Every Triton kernel takes two pointers after its own arguments, global and profiling scratch memory. Both are null:
+  // a bundle with a kernel that needs either is refused when it is built.
+  constexpr std::size_t kSCRATCH_POINTERS = 2;
+  static constexpr std::uint64_t kNULL = 0;
+  // The driver copies as many bytes from each address as the parameter has, and writes none. x86-64 is little-endian.
+  std::array<void const*, Arguments::kCAPACITY + kSCRATCH_POINTERS> parameters;
+  void const** parameter = parameters.data();
+  for (std::uint8_t const index : signature_.passed()) *parameter++ = values + index;
+  for (std::size_t i = 0; i < kSCRATCH_POINTERS; ++i) *parameter++ = &kNULL;
   CUresult const result = driver_->cuLaunchKernel(
       reinterpret_cast<CUfunction>(kernel_),  // documented: a CUkernel may stand for the current context's function
       static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z), code_->threads, 1, 1,
-      code_->dynamicShared, stream, parameters.data(), nullptr);
+      code_->dynamicShared, stream, const_cast<void**>(parameters.data()), nullptr);
   if (result != kCUDA_SUCCESS) failLaunch(result, grid);
 }
 
@@ -185,7 +189,8 @@ std::string Kernel::describe() const { return tensoracle::describe(*entry_, *cod
 void KernelVariants::launch(CUstream stream, Grid const& grid, Arguments const& arguments) const {
   detail::Values values;
   for (Kernel const& kernel : variants_) {
-    if (kernel.encode(arguments, values)) return kernel.enqueue(stream, grid, values);
+    std::uint64_t const* const encoded = kernel.encode(arguments, values);
+    if (encoded != nullptr) return kernel.enqueue(stream, grid, encoded);
   }
   failSelection(arguments);
 }

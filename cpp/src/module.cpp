@@ -2,7 +2,10 @@
 #include "tensoracle/module.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <iterator>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "sha256.hpp"
@@ -41,6 +44,33 @@ void verifyDigest(EntryRecord const& entry, CodeRecord const& code) {
   }
 }
 
+// What the driver's compiler says of one PTX text. Drivers write here when they compile, which may be long after
+// cuLibraryLoadData and once for each device: it has to live as long as the library.
+class CompilerLog {
+ public:
+  CUresult load(Driver const& driver, CUlibrary& library, CodeRecord const& code) {
+    return driver.cuLibraryLoadData(&library, code.data, options_, values_, std::size(options_), nullptr, nullptr, 0);
+  }
+
+  std::string errors() const { return trimmed(errors_); }
+  std::string notes() const { return trimmed(notes_); }
+
+ private:
+  static constexpr std::size_t kSIZE = 4096;
+  static_assert(sizeof(void*) == sizeof kSIZE, "options that are numbers stand in the place of addresses");
+
+  static std::string trimmed(char const (&text)[kSIZE]) {
+    std::string_view const written(text, strnlen(text, kSIZE));
+    return std::string(written.substr(0, written.find_last_not_of(" \n") + 1));
+  }
+
+  char errors_[kSIZE] = {};
+  char notes_[kSIZE] = {};
+  JitOption options_[4] = {JitOption::kERROR_LOG_BUFFER, JitOption::kERROR_LOG_BUFFER_SIZE_BYTES,
+                           JitOption::kINFO_LOG_BUFFER, JitOption::kINFO_LOG_BUFFER_SIZE_BYTES};
+  void* values_[4] = {errors_, reinterpret_cast<void*>(kSIZE), notes_, reinterpret_cast<void*>(kSIZE)};
+};
+
 // Code is loaded for the life of the process. Unloading it when statics are destroyed would call into a driver that may
 // be gone by then (apache/tvm#18624), and there is nothing to gain: the process ends.
 class Libraries {
@@ -52,19 +82,47 @@ class Libraries {
 
   CUlibrary load(Driver const& driver, EntryRecord const& entry, CodeRecord const& code) {
     std::lock_guard const lock(mutex_);
-    auto const known = loaded_.find(code.data);
-    if (known != loaded_.end()) return known->second;
+    Loaded& loaded = loaded_[code.data];
+    if (loaded.library != nullptr) return loaded.library;
     verifyDigest(entry, code);
     CUlibrary library = nullptr;
-    driver.check(driver.cuLibraryLoadData(&library, code.data, nullptr, nullptr, 0, nullptr, nullptr, 0),
-                 "cuLibraryLoadData", describe(entry, code), ", ", code.size, " bytes");
-    loaded_.emplace(code.data, library);
+    CUresult result;
+    if (code.isPtx) {
+      loaded.log = std::make_unique<CompilerLog>();
+      result = loaded.log->load(driver, library, code);
+    } else {
+      result = driver.cuLibraryLoadData(&library, code.data, nullptr, nullptr, 0, nullptr, nullptr, 0);
+    }
+    driver.check(result, "cuLibraryLoadData", describe(entry, code), ", ", code.size, " bytes", complaint(loaded));
+    loaded.library = library;
     return library;
   }
 
+  // "; the driver's compiler: ..." if it had any errors to tell.
+  std::string complaint(CodeRecord const& code) {
+    std::lock_guard const lock(mutex_);
+    return complaint(loaded_[code.data]);
+  }
+
+  std::string notes(CodeRecord const& code) {
+    std::lock_guard const lock(mutex_);
+    Loaded const& loaded = loaded_[code.data];
+    return loaded.log != nullptr ? loaded.log->notes() : "";
+  }
+
  private:
+  struct Loaded {
+    CUlibrary library = nullptr;
+    std::unique_ptr<CompilerLog> log;  // of PTX
+  };
+
+  static std::string complaint(Loaded const& loaded) {
+    std::string const errors = loaded.log != nullptr ? loaded.log->errors() : "";
+    return errors.empty() ? "" : compose("; the driver's compiler: ", errors);
+  }
+
   std::mutex mutex_;
-  std::map<std::uint8_t const*, CUlibrary> loaded_;
+  std::map<std::uint8_t const*, Loaded> loaded_;
 };
 
 // An error that an earlier launch left behind is reported by whatever call comes next. Told apart here, it is not
@@ -96,8 +154,9 @@ void optInToSharedMemory(Driver const& driver, Device const& device, EntryRecord
 int readAttribute(Driver const& driver, Device const& device, EntryRecord const& entry, CodeRecord const& code,
                   CUkernel kernel, KernelAttribute attribute) {
   int value = 0;
-  driver.check(driver.cuKernelGetAttribute(&value, attribute, kernel, device.handle), "cuKernelGetAttribute",
-               describe(entry, code), ", attribute ", static_cast<int>(attribute));
+  CUresult const result = driver.cuKernelGetAttribute(&value, attribute, kernel, device.handle);
+  driver.check(result, "cuKernelGetAttribute", describe(entry, code), ", attribute ", static_cast<int>(attribute),
+               Libraries::get().complaint(code));
   return value;
 }
 
@@ -176,12 +235,22 @@ CodeRecord const& chooseCode(EntryRecord const& entry, int major, int minor) {
 CUkernel loadCode(Driver const& driver, Device const& device, EntryRecord const& entry, CodeRecord const& code) {
   RelaxedCapture const relaxed(driver, "before loading kernels");
   checkNoEarlierError(driver, entry, code);
-  CUlibrary const library = Libraries::get().load(driver, entry, code);
+  if (code.isPtx) {
+    log(Severity::kINFO, compose(describe(entry, code), ": the driver compiles it for this device of sm_", device.major,
+                                 device.minor, ", which no cubin fits, unless its cache has it already")
+                             .c_str());
+  }
+  Libraries& libraries = Libraries::get();
+  CUlibrary const library = libraries.load(driver, entry, code);
   CUkernel kernel = nullptr;
-  driver.check(driver.cuLibraryGetKernel(&kernel, library, entry.symbol), "cuLibraryGetKernel", describe(entry, code),
-               ", symbol ", entry.symbol);
+  CUresult const result = driver.cuLibraryGetKernel(&kernel, library, entry.symbol);
+  driver.check(result, "cuLibraryGetKernel", describe(entry, code), ", symbol ", entry.symbol,
+               libraries.complaint(code));
   verifyResources(driver, device, entry, code, kernel);
   optInToSharedMemory(driver, device, entry, code, kernel);
+  if (std::string const notes = libraries.notes(code); !notes.empty()) {
+    log(Severity::kVERBOSE, compose(describe(entry, code), ": the driver's compiler: ", notes).c_str());
+  }
   return kernel;
 }
 
@@ -190,7 +259,7 @@ void loadIntoContext(Driver const& driver, EntryRecord const& entry, CodeRecord 
   CUfunction function = nullptr;
   CUresult const result = driver.cuKernelGetFunction(&function, kernel);
   if (result != kCUDA_SUCCESS) checkNoEarlierError(driver, entry, code);  // the code may have been loaded elsewhere
-  driver.check(result, "cuKernelGetFunction", describe(entry, code));
+  driver.check(result, "cuKernelGetFunction", describe(entry, code), Libraries::get().complaint(code));
 }
 
 }  // namespace tensoracle

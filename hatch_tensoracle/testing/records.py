@@ -37,9 +37,12 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryLoad(Call):
-    """cuLibraryLoadData took a cubin."""
+    """cuLibraryLoadData took a cubin or PTX."""
 
+    kind: str
+    """`cubin` or `ptx`."""
     sha256: str
+    """Of PTX without the NUL behind it, which `size` does not count either."""
     size: int
     sm: int
 
@@ -57,7 +60,7 @@ class FunctionLoad(Call):
 
     kernel: str
     sha256: str
-    """Of the cubin."""
+    """Of the cubin or PTX."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +78,9 @@ class Launch(Call):
     """cuLaunchKernel enqueued a kernel."""
 
     kernel: str
-    """Its symbol in the cubin."""
+    """Its symbol in the cubin or PTX."""
     sha256: str
-    """Of the cubin."""
+    """Of the cubin or PTX."""
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared: int
@@ -88,7 +91,7 @@ class Launch(Call):
     """The stream's context."""
     captured: bool
     arguments: tuple[bytes, ...]
-    """The bytes of each parameter, as many as the cubin says it has."""
+    """The bytes of each parameter, as many as the cubin or PTX says it has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

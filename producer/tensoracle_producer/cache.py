@@ -24,7 +24,8 @@ class CubinCache:
     """Files below the user's cache directory, shared by all processes; each is written whole or not at all.
 
     The key is taken over the record of the kernel, its signature, options and target, and the versions of the tools. A
-    file whose digest is wrong counts as none. After a failure to write, `outage` is its cause and no more is tried.
+    job that keeps its PTX has another, so that files without PTX serve all others. A file whose digest is wrong counts
+    as none. After a failure to write, `outage` is its cause and no more is tried.
     """
 
     def __init__(self, toolchain: Toolchain) -> None:
@@ -50,6 +51,8 @@ class CubinCache:
         """Remember what the job compiled to."""
         header = dataclasses.asdict(compiled)
         del header["cubin"], header["seconds"]
+        if not job.keeps_ptx:
+            del header["ptx"]
         content = json.dumps(header).encode() + b"\n" + compiled.cubin
         digest = hashlib.sha256(content).hexdigest().encode()
         if self.outage is None:
@@ -77,4 +80,5 @@ class CubinCache:
 
     def _key(self, job: Job) -> str:
         tools = (self._versions, job.ptxas.name)  # ptxas writes the name that it was started by into cubins
-        return job.record.digest(_FORMAT, tools, job.signature, job.divisibility, job.options, job.sm)
+        ptx = ("ptx",) if job.keeps_ptx else ()
+        return job.record.digest(_FORMAT, tools, job.signature, job.divisibility, job.options, job.sm, *ptx)

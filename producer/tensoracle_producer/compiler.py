@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import re
 import tempfile
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hatch_tensoracle.errors import BuildError
+from tensoracle_producer.ptx import PtxDiffersError, portable_ptx
 from tensoracle_producer.rebuild import rebuild
 from tensoracle_producer.record import KernelRecord
 
@@ -30,6 +33,7 @@ class Job:
     options: tuple[tuple[str, bool | int | str | None], ...]
     sm: int
     ptxas: Path
+    keeps_ptx: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +48,8 @@ class Compiled:
     scratch: int
     """Bytes of scratch memory that the kernel wants, of any kind."""
     seconds: float
+    ptx: str = ""
+    """What drivers can compile, if the job keeps it."""
 
 
 class KernelError(Exception):
@@ -71,10 +77,11 @@ def compile_job(job: Job) -> Compiled:
             compiled = triton.compile(source, target=GPUTarget("cuda", job.sm, 32), options=options)
         except Exception as error:
             raise KernelError(_cause(error, job.record)) from error
-        return _read(compiled, job, time.perf_counter() - start)
+        result = _read(compiled, job)
+        return dataclasses.replace(result, seconds=time.perf_counter() - start)
 
 
-def _read(compiled: Any, job: Job, seconds: float) -> Compiled:
+def _read(compiled: Any, job: Job) -> Compiled:
     metadata = compiled.metadata
     for name, value in job.options:
         if value is not None and getattr(metadata, name, None) != value:
@@ -87,8 +94,16 @@ def _read(compiled: Any, job: Job, seconds: float) -> Compiled:
         ptx_target=target[1] if target else "",
         dynamic_shared=metadata.shared,
         scratch=metadata.global_scratch_size + metadata.profile_scratch_size,
-        seconds=seconds,
+        seconds=0.0,
+        ptx=_portable(compiled.asm["ptx"], job) if job.keeps_ptx else "",
     )
+
+
+def _portable(ptx: str, job: Job) -> str:
+    try:
+        return portable_ptx(ptx, job.sm, job.ptxas, is_fused=bool(dict(job.options)["enable_fp_fusion"]))
+    except (BuildError, PtxDiffersError) as error:
+        raise KernelError(str(error)) from error
 
 
 @contextlib.contextmanager

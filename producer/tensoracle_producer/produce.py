@@ -7,10 +7,11 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from hatch_tensoracle.bundle import Bundle, Cubin, Entry
-from hatch_tensoracle.cubin_checks import check_cubin
+from hatch_tensoracle.bundle import Bundle, Code, Cubin, Entry, Ptx
+from hatch_tensoracle.code_checks import check_code
 from hatch_tensoracle.elf import ElfError, read_cubin
-from hatch_tensoracle.targets import DEFAULT_TARGETS, Target, parse_target
+from hatch_tensoracle.ptx import PtxError, read_ptx
+from hatch_tensoracle.targets import DEFAULT_TARGETS, Target, parse_ptx_target, parse_target
 from tensoracle_producer.cache import CubinCache
 from tensoracle_producer.compiler import Compiled
 from tensoracle_producer.errors import CompileError, Failure
@@ -25,37 +26,45 @@ from tensoracle_producer.workers import WorkerPool
 __all__ = ["compile_bundle"]
 
 
-def compile_bundle(
+def compile_bundle(  # noqa: PLR0913 - the options
     specs: Iterable[KernelSpec],
     targets: Sequence[str] = DEFAULT_TARGETS,
     directory: str | os.PathLike[str] = "bundle",
     *,
+    ptx: str | None = None,
     ptxas: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Bundle:
-    """Compile every spec for every target and write `directory`: bundle.json, cubins/ and the C++ that embeds them.
+    """Compile every spec for every target and write `directory`: bundle.json, cubins/, ptx/ and the C++ embedding them.
 
-    `targets` are names such as `sm86`; `ptxas` is another assembler than that of nvidia-cuda-nvcc-cu12; `progress` is
-    given one line at a time. Kernels are compiled in worker processes, one a core, without GPU, driver or torch; those
-    that the user's cache directory remembers, by content, are not compiled again. The directory appears whole or not
-    at all; one that exists is replaced if it is empty or holds a bundle.
+    `targets` are names such as `sm86`; `ptx` is one, `sm89` or older, for which PTX is kept besides; `ptxas` is
+    another assembler than that of nvidia-cuda-nvcc-cu12; `progress` is given one line at a time. Kernels are compiled
+    in worker processes, one a core, without GPU, driver or torch; those that the user's cache directory remembers, by
+    content, are not compiled again. The directory appears whole or not at all; one that exists is replaced if it is
+    empty or holds a bundle.
 
     Raises CompileError naming every kernel and target that failed, CaptureError for a kernel that depends on objects
     which cannot be recorded, ToolchainError without Triton or ptxas, TypeError or ValueError for specs or targets that
     do not fit, FileExistsError for a directory of something else.
     """
-    chosen = _targets(targets)
+    goals = [(target, False) for target in _targets(targets)] + [(target, True) for target in _ptx_targets(ptx)]
     variants = make_variants(specs)
     toolchain = find_toolchain(Path(ptxas) if ptxas is not None else None)
-    tasks = [Task(variant, target, variant.job(target, toolchain.ptxas)) for variant in variants for target in chosen]
+    tasks = [
+        Task(variant, target, variant.job(target, toolchain.ptxas, keeps_ptx=keeps_ptx))
+        for variant in variants
+        for target, keeps_ptx in goals
+    ]
     with replaced_directory(Path(directory)) as fresh, WorkerPool(min(len(tasks), _cores())) as pool:
         compiled = compile_all(tasks, pool, CubinCache(toolchain), progress or (lambda _line: None))
-        files = {_file(task): result.cubin for task, result in zip(tasks, compiled, strict=True)}
+        files = {_file(task): _content(task, result) for task, result in zip(tasks, compiled, strict=True)}
+        entries = _entries(tasks, compiled)
         bundle = Bundle(
-            entries=_entries(tasks, compiled),
-            targets=tuple(target.name for target in chosen),
+            entries=entries,
+            targets=tuple(target.name for target, keeps_ptx in goals if not keeps_ptx),
             tools=toolchain.versions,
-            minimum_driver=toolchain.minimum_driver,
+            minimum_driver=toolchain.minimum_driver(entry.ptx.version for entry in entries if entry.ptx is not None),
+            ptx_target=ptx,
         ).sealed()
         _check(bundle, files)
         _write(bundle, files, fresh)
@@ -77,25 +86,44 @@ def _targets(names: Iterable[str]) -> list[Target]:
     return [parse_target(name) for name in names]
 
 
+def _ptx_targets(name: str | None) -> list[Target]:
+    """None or one."""
+    if name is not None and not isinstance(name, str):
+        message = f"ptx must be the name of a target such as 'sm89', not {name!r}"
+        raise TypeError(message)
+    return [parse_ptx_target(name)] if name is not None else []
+
+
 def _cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
 def _file(task: Task) -> str:
-    return f"cubins/{task.variant.file_stem}.{task.target.name}.cubin"
+    directory, suffix = ("ptx", "ptx") if task.job.keeps_ptx else ("cubins", "cubin")
+    return f"{directory}/{task.variant.file_stem}.{task.target.name}.{suffix}"
+
+
+def _content(task: Task, result: Compiled) -> bytes:
+    return result.ptx.encode() if task.job.keeps_ptx else result.cubin
 
 
 def _entries(tasks: Sequence[Task], compiled: Sequence[Compiled]) -> tuple[Entry, ...]:
     """One entry a variant, with what was compiled of it."""
     symbols: dict[str, str] = {}
-    cubins: dict[str, list[Cubin]] = {}
+    codes: dict[str, list[Code]] = {}
     for task, result in zip(tasks, compiled, strict=True):
         label = task.variant.label
         if symbols.setdefault(label, result.symbol) != result.symbol:
             raise _failed(task, f"its entry function is `{result.symbol}`, for other targets `{symbols[label]}`")
-        cubins.setdefault(label, []).append(_cubin(task, result))
-    variants = {task.variant.label: task.variant for task in tasks}
-    return tuple(variant.entry(symbols[label], tuple(cubins[label])) for label, variant in variants.items())
+        codes.setdefault(label, []).append(_ptx(task, result) if task.job.keeps_ptx else _cubin(task, result))
+    return tuple(
+        variant.entry(
+            symbols[label],
+            tuple(code for code in codes[label] if isinstance(code, Cubin)),
+            next((code for code in codes[label] if isinstance(code, Ptx)), None),
+        )
+        for label, variant in {task.variant.label: task.variant for task in tasks}.items()
+    )
 
 
 def _cubin(task: Task, result: Compiled) -> Cubin:
@@ -122,24 +150,43 @@ def _cubin(task: Task, result: Compiled) -> Cubin:
     )
 
 
+def _ptx(task: Task, result: Compiled) -> Ptx:
+    """The manifest's record of PTX, read from the text itself wherever it tells."""
+    content = _content(task, result)
+    try:
+        image = read_ptx(content)
+    except PtxError as error:
+        raise _failed(task, f"the PTX {error}") from error
+    return Ptx(
+        target=task.target.name,
+        file=_file(task),
+        sha256=hashlib.sha256(content).hexdigest(),
+        size=len(content),
+        version=image.version,
+        dynamic_shared=result.dynamic_shared,
+        scratch=result.scratch,
+        threads=next((entry.threads for entry in image.entries if entry.symbol == result.symbol), 0),
+    )
+
+
 def _failed(task: Task, cause: str) -> CompileError:
-    return CompileError((Failure(kernel=task.variant.label, target=task.target.name, cause=cause),))
+    return CompileError((Failure(kernel=task.variant.label, target=task.goal, cause=cause),))
 
 
 def _check(bundle: Bundle, files: Mapping[str, bytes]) -> None:
-    """Compare every cubin with what was declared, by the checks that inspection makes."""
+    """Compare all code with what was declared, by the checks that inspection makes."""
     failures = tuple(
-        Failure(kernel=entry.label, target=cubin.target, cause=defect.cause)
-        for entry, cubin in bundle.cubins()
-        for defect in check_cubin(entry, cubin, files[cubin.file], "")
+        Failure(kernel=entry.label, target=code.label, cause=defect.cause)
+        for entry, code in bundle.codes()
+        for defect in check_code(entry, code, files[code.file], "")
     )
     if failures:
         raise CompileError(failures)
 
 
 def _write(bundle: Bundle, files: Mapping[str, bytes], directory: Path) -> None:
-    (directory / "cubins").mkdir()
     for name, data in files.items():
+        (directory / name).parent.mkdir(exist_ok=True)
         (directory / name).write_bytes(data)
     (directory / "bundle.json").write_bytes(bundle.to_json())
     for name, text in render_bundle(bundle).items():

@@ -1,11 +1,11 @@
-"""Renders the C++ that embeds a bundle: the cubins, the manifest and the records that the launcher reads."""
+"""Renders the C++ that embeds a bundle: the cubins and PTX, the manifest and the records that the launcher reads."""
 
 from __future__ import annotations
 
 from string import Template
 
 from hatch_tensoracle._paths import templates
-from hatch_tensoracle.bundle import CUBIN_ALIGNMENT, Argument, Bundle, Constant, Cubin, Entry
+from hatch_tensoracle.bundle import CUBIN_ALIGNMENT, Argument, Bundle, Code, Constant, Entry, Ptx
 from hatch_tensoracle.targets import TARGETS
 
 __all__ = ["render_bundle"]
@@ -31,7 +31,7 @@ def render_bundle(bundle: Bundle) -> dict[str, str]:
     Their paths are relative to the bundle directory. They are to be linked in this order.
     """
     parts = _parts(bundle)
-    places = {file: f"tensoracle_cubins_{i} + {at}" for i, part in enumerate(parts) for file, at in part.items()}
+    places = {code.file: f"tensoracle_cubins_{i} + {at}" for i, part in enumerate(parts) for code, at in part}
     sources = {
         "bundle.cpp": _template("bundle.cpp").substitute(
             declarations="\n".join(
@@ -45,7 +45,7 @@ def render_bundle(bundle: Bundle) -> dict[str, str]:
         )
     }
     for i, part in enumerate(parts):
-        incbins = "\n".join(f'  .balign {CUBIN_ALIGNMENT}\n  .incbin "{file}"' for file in part)
+        incbins = "\n".join(_incbin(code) for code, _ in part)
         sources[f"cubins_{i:03}.cpp"] = _template("cubins.cpp").substitute(
             symbol=f"tensoracle_cubins_{i}", alignment=CUBIN_ALIGNMENT, incbins=incbins
         )
@@ -56,20 +56,25 @@ def _template(name: str) -> Template:
     return Template((templates() / name).read_text(encoding="utf-8"))
 
 
-def _parts(bundle: Bundle) -> list[dict[str, int]]:
-    """The cubins of each source: file -> offset in bytes from its first."""
-    parts: list[dict[str, int]] = []
+def _parts(bundle: Bundle) -> list[list[tuple[Code, int]]]:
+    """The code of each source, with its offset in bytes from the first."""
+    parts: list[list[tuple[Code, int]]] = []
     start = 0
-    for _, cubin, offset in bundle.embedded():
-        if not parts or offset + cubin.size - start > _PART:
-            parts.append({})
+    for _, code, offset in bundle.embedded():
+        if not parts or offset + code.embedded_size - start > _PART:
+            parts.append([])
             start = offset
-        parts[-1][cubin.file] = offset - start
+        parts[-1].append((code, offset - start))
     return parts
 
 
+def _incbin(code: Code) -> str:
+    end = "\n  .byte 0" if isinstance(code, Ptx) else ""
+    return f'  .balign {CUBIN_ALIGNMENT}\n  .incbin "{code.file}"{end}'
+
+
 def _tables(i: int, entry: Entry, places: dict[str, str]) -> str:
-    codes = [_code(cubin, places[cubin.file]) for cubin in entry.cubins]
+    codes = [_code(code, places[code.file]) for code in entry.codes]
     return (
         _table("ArgumentRecord", f"kARGUMENTS_{i}", [_argument(argument) for argument in entry.arguments])
         + _table("ConstantRecord", f"kCONSTANTS_{i}", [_constant(constant) for constant in entry.constants])
@@ -107,12 +112,15 @@ def _constant(constant: Constant) -> str:
     return f"{_string(constant.name)}, ConstantKind::{kind}, {integer}, {number}, {text}"
 
 
-def _code(cubin: Cubin, place: str) -> str:
-    digest = ", ".join(f"0x{byte:02x}" for byte in bytes.fromhex(cubin.sha256))
+def _code(code: Code, place: str) -> str:
+    digest = ", ".join(f"0x{byte:02x}" for byte in bytes.fromhex(code.sha256))
+    if isinstance(code, Ptx):
+        resources, specific = "0, 0, 0", False
+    else:
+        resources, specific = f"{code.registers}, {code.local_bytes}, {code.static_shared}", code.architecture_specific
     return (
-        f"{place}, {cubin.size}, {{{digest}}}, {cubin.registers}, {cubin.local_bytes},"
-        f" {cubin.static_shared}, {cubin.dynamic_shared}, {cubin.threads}, {TARGETS[cubin.target].sm},"
-        f" {_bool(value=cubin.architecture_specific)}, false"
+        f"{place}, {code.size}, {{{digest}}}, {resources}, {code.dynamic_shared}, {code.threads},"
+        f" {TARGETS[code.target].sm}, {_bool(value=specific)}, {_bool(value=isinstance(code, Ptx))}"
     )
 
 
@@ -122,7 +130,7 @@ def _entry(i: int, entry: Entry) -> str:
         f"kCONSTANTS_{i}" if entry.constants else "nullptr",
         f"kCODES_{i}",
     )
-    counts = (len(entry.arguments), len(entry.constants), len(entry.cubins))
+    counts = (len(entry.arguments), len(entry.constants), len(entry.codes))
     row = (_string(entry.kernel), _string(entry.symbol), entry.configuration, entry.variant, *counts, *tables)
     return f"    {{{', '.join(map(str, row))}}},"
 

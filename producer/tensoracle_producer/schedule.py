@@ -29,9 +29,14 @@ class Task:
     job: Job
 
     @property
+    def goal(self) -> str:
+        """How messages call what is made: `sm89`, or `sm89 PTX`."""
+        return f"{self.target.name}{' PTX' if self.job.keeps_ptx else ''}"
+
+    @property
     def label(self) -> str:
         """How progress calls it."""
-        return f"{self.variant.label} {self.target.name}"
+        return f"{self.variant.label} {self.goal}"
 
 
 def compile_all(
@@ -51,7 +56,7 @@ def compile_all(
         results[task] = result = _result(future)
         outcome = "failed"
         if isinstance(result, Compiled):
-            outcome = f"{len(result.cubin)} bytes, {result.seconds:.2f} s"
+            outcome = f"{len(result.ptx or result.cubin)} bytes, {result.seconds:.2f} s"
             cache.put(task.job, result)
         progress(f"[{done}/{len(futures)}] {task.label}: {outcome}")
     if futures:
@@ -59,7 +64,7 @@ def compile_all(
     if cache.outage:
         progress(f"the next build will compile this again: the cache cannot be written: {cache.outage}")
     failures = tuple(
-        Failure(kernel=task.variant.label, target=task.target.name, cause=result)
+        Failure(kernel=task.variant.label, target=task.goal, cause=result)
         for task in tasks
         if isinstance(result := results[task], str)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import re
 import textwrap
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +13,23 @@ from hatch_tensoracle._process import run, tool_of
 from hatch_tensoracle.errors import BuildError
 from tensoracle_producer.errors import ToolchainError
 
-__all__ = ["Toolchain", "find_toolchain"]
+__all__ = ["PTX_DRIVERS", "Toolchain", "find_toolchain"]
 
 # CUDA Toolkit Release Notes, table 2: drivers under which code of any minor release runs (Linux x86_64).
 _MINIMUM_DRIVERS = {12: "525.60.13", 13: "580.65.06"}
+PTX_DRIVERS = {
+    "8.0": "525.60.13",
+    "8.1": "530.30.02",
+    "8.2": "535.54.03",
+    "8.3": "545.23.06",
+    "8.4": "550.54.14",
+    "8.5": "555.42.02",
+    "8.7": "570.26",
+    "8.8": "575.51.03",
+    "9.0": "580.65.06",
+}
+"""Versions of the PTX ISA from the oldest on, and the first driver that compiles each: that of the CUDA Toolkit which
+brought it (PTX ISA, release notes; CUDA Toolkit Release Notes, table 3: 12.0 to 13.0). No toolkit brought 8.6."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +46,14 @@ class Toolchain:
         """For the manifest."""
         return {"triton": self.triton, "ptxas": self.ptxas_version}
 
-    @property
-    def minimum_driver(self) -> str:
-        """The oldest Linux driver that is documented to run what ptxas makes."""
-        return _MINIMUM_DRIVERS[int(self.ptxas_version.partition(".")[0])]
+    def minimum_driver(self, ptx_versions: Iterable[str] = ()) -> str:
+        """The oldest Linux driver that is documented to run what ptxas makes, and to compile PTX of these versions.
+
+        That cubins run on older drivers of the same CUDA major version does not hold for PTX.
+        """
+        drivers = [_MINIMUM_DRIVERS[int(self.ptxas_version.partition(".")[0])]]
+        drivers += [PTX_DRIVERS[version] for version in ptx_versions]
+        return max(drivers, key=lambda driver: tuple(map(int, driver.split("."))))
 
 
 def find_toolchain(ptxas: Path | None = None) -> Toolchain:

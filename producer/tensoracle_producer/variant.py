@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hatch_tensoracle.bundle import Argument, Constant, Cubin, Entry, entry_label
+from hatch_tensoracle.bundle import Argument, Constant, Cubin, Entry, Ptx, entry_label
 from hatch_tensoracle.targets import Target
 from tensoracle_producer.capture import capture
 from tensoracle_producer.compiler import Job
@@ -39,7 +39,7 @@ class Variant:
         """How its files begin."""
         return f"{self.spec.name}.{self.configuration}.{self.number}"
 
-    def job(self, target: Target, ptxas: Path) -> Job:
+    def job(self, target: Target, ptxas: Path, *, keeps_ptx: bool = False) -> Job:
         """What a worker compiles for the target."""
         passed = {argument.name: argument for argument in self.arguments if argument.equal_to is None}
         return Job(
@@ -54,9 +54,10 @@ class Variant:
             options=tuple(self.spec.options.items()),
             sm=target.sm,
             ptxas=ptxas,
+            keeps_ptx=keeps_ptx,
         )
 
-    def entry(self, symbol: str, cubins: tuple[Cubin, ...]) -> Entry:
+    def entry(self, symbol: str, cubins: tuple[Cubin, ...], ptx: Ptx | None = None) -> Entry:
         """The manifest's record of what was compiled."""
         return Entry(
             kernel=self.spec.name,
@@ -68,6 +69,7 @@ class Variant:
             constants=self.constants,
             options=self.spec.options,
             cubins=cubins,
+            ptx=ptx,
         )
 
 

@@ -9,9 +9,19 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hatch_tensoracle import Bundle
+from hatch_tensoracle.bundle import Ptx
 from hatch_tensoracle.errors import BundleError
 
-__all__ = ["change_cubins", "change_manifest", "collect", "embedded_cubins", "replace_cubin", "sealed"]
+__all__ = [
+    "change_cubins",
+    "change_manifest",
+    "change_ptx",
+    "collect",
+    "embedded_code",
+    "replace_cubin",
+    "replace_ptx",
+    "sealed",
+]
 
 T = TypeVar("T")
 
@@ -60,8 +70,21 @@ def replace_cubin(directory: Path, target: str, data: bytes) -> None:
     change_cubins(directory, target, size=len(data), sha256=hashlib.sha256(data).hexdigest())
 
 
-def embedded_cubins(directory: Path) -> bytes:
-    """Return the bytes of the section in which a library embeds the cubins of a bundle directory."""
+def change_ptx(directory: Path, **fields: Any) -> None:
+    """Change what the manifest says of the PTX of its only entry."""
+    change_manifest(directory, lambda content: content["entries"][0]["ptx"].update(fields))
+
+
+def replace_ptx(directory: Path, data: bytes) -> None:
+    """Put other bytes in the place of the PTX of the only entry, with size and digest to match."""
+    (entry,) = Bundle.parse((directory / "bundle.json").read_bytes(), "bundle.json").entries
+    assert entry.ptx is not None
+    (directory / entry.ptx.file).write_bytes(data)
+    change_ptx(directory, size=len(data), sha256=hashlib.sha256(data).hexdigest())
+
+
+def embedded_code(directory: Path) -> bytes:
+    """Return the bytes of the section in which a library embeds the cubins and PTX of a bundle directory."""
     bundle = Bundle.parse((directory / "bundle.json").read_bytes(), "bundle.json")
-    files = [(directory / cubin.file).read_bytes() for _, cubin in bundle.cubins()]
+    files = [(directory / code.file).read_bytes() + bytes(isinstance(code, Ptx)) for _, code in bundle.codes()]
     return b"".join(data + bytes(-len(data) % 16) for data in files)

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from helpers.bundles import embedded_cubins
+from helpers.bundles import embedded_code
 from helpers.tools import run, tool
 
 __all__ = ["link_library", "link_stub"]
@@ -40,7 +40,7 @@ def link_library(  # noqa: PLR0913 - one for each defect
         if bundle is not None:
             source += _SECTIONS
             (parts / "manifest").write_bytes((bundle / "bundle.json").read_bytes() if manifest is None else manifest)
-            (parts / "cubins").write_bytes(embedded_cubins(bundle) if cubins is None else cubins)
+            (parts / "cubins").write_bytes(embedded_code(bundle) if cubins is None else cubins)
         (parts / "library.c").write_text(source)
         library.parent.mkdir(parents=True, exist_ok=True)
         run(compiler, "-shared", "-fPIC", "-o", library.absolute(), "library.c", *options, cwd=parts)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hatch_tensoracle import Bundle
+from hatch_tensoracle.bundle import Ptx
 
 __all__ = ["Argument", "Code", "Entry", "code_of", "write_bundle"]
 
@@ -66,19 +67,25 @@ class Entry:
 
 
 def code_of(bundle: Path, kernel: str, target: str) -> tuple[str, Code]:
-    """The symbol and the truth about the first variant of a real bundle's kernel."""
-    for entry, cubin in Bundle.parse((bundle / "bundle.json").read_bytes(), "bundle.json").cubins():
-        if (entry.kernel, cubin.target) == (kernel, target):
-            return entry.symbol, Code(
-                sm=int(target.removeprefix("sm")),
-                specific=cubin.architecture_specific,
-                data=(bundle / cubin.file).read_bytes(),
-                registers=cubin.registers,
-                local=cubin.local_bytes,
-                static_shared=cubin.static_shared,
-                dynamic_shared=cubin.dynamic_shared,
-                threads=cubin.threads,
-            )
+    """The symbol and the truth about the first variant of a real bundle's kernel, for `sm86` or as `sm86 PTX`."""
+    for entry, code in Bundle.parse((bundle / "bundle.json").read_bytes(), "bundle.json").codes():
+        if (entry.kernel, code.label) != (kernel, target):
+            continue
+        common = Code(
+            sm=int(code.target.removeprefix("sm")),
+            data=(bundle / code.file).read_bytes(),
+            dynamic_shared=code.dynamic_shared,
+            threads=code.threads,
+        )
+        if isinstance(code, Ptx):
+            return entry.symbol, replace(common, ptx=True)
+        return entry.symbol, replace(
+            common,
+            specific=code.architecture_specific,
+            registers=code.registers,
+            local=code.local_bytes,
+            static_shared=code.static_shared,
+        )
     raise LookupError(kernel)
 
 

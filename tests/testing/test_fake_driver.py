@@ -103,6 +103,46 @@ def in_thread(body: Callable[[], object]) -> object:
         return pool.submit(body).result()
 
 
+PTX = """
+// a compiler's name
+.version 8.0
+.target sm_89
+.address_size 64
+
+.extern .shared .align 16 .b8 tile[];
+.func (.param .b32 r) helper(.param .b32 a) { ret; }
+.visible .entry one(
+	.param .u64 .ptr .global .align 1 one_param_0,
+	.param .u16 one_param_1,
+	.param .align 4 .b8 one_param_2[12]
+)
+.reqntid 64, 2, 1
+{
+	.reg .b64 %r<2>; // .entry in_a_comment() {
+	mov.b64 { %r0, %r1 }, %r2;
+	ret;
+}
+.entry two { ret; }
+"""
+
+
+def load_ptx(cuda: Cuda, text: str, *, size: int = 200) -> tuple[ctypes.c_void_p, str, str]:
+    """Load PTX; return what the compiler says, too: notes and errors."""
+    logs = [ctypes.create_string_buffer(b"nothing", size) for _ in range(2)]
+    options = (ctypes.c_int * 4)(3, 4, 5, 6)
+    addresses = [ctypes.addressof(log) for log in logs]
+    values = (ctypes.c_void_p * 4)(addresses[0], size, addresses[1], size)
+    library = ctypes.c_void_p()
+    try:
+        arguments = (options, values, ctypes.c_uint(4), None, None, ctypes.c_uint(0))
+        cuda.call("cuLibraryLoadData", ctypes.byref(library), text.encode(), *arguments)
+    except CudaError as error:
+        error.add_note(logs[1].value.decode())
+        assert (logs[0].value, values[3] or 0) == (b"nothing", len(logs[1].value))
+        raise
+    return library, logs[0].value.decode(), logs[1].value.decode()
+
+
 # The process's driver.
 
 
@@ -440,6 +480,97 @@ def test_shared_memory_must_be_opted_in_to_for_each_device(cubins: Cubins) -> No
         fails("INVALID_VALUE", partial(launch, driver, kernel, None, shared=(64 << 10) + 1))
     with second:
         fails("INVALID_VALUE", partial(launch, driver, kernel, None, shared=64 << 10))
+
+
+# PTX.
+
+
+@in_child
+def test_ptx_runs_on_its_target_and_all_that_are_newer() -> None:
+    driver = FakeDriver([86, 89, 90, 120, 130])
+    driver.create_context(0)
+    library, notes, errors = load_ptx(driver, PTX)
+    assert (notes, errors) == ("compiled for each device from sm_89 on\n", "nothing")
+    (loaded,) = driver.records(LibraryLoad)
+    digest = hashlib.sha256(PTX.encode()).hexdigest()
+    assert (loaded.kind, loaded.sm, loaded.size, loaded.sha256) == ("ptx", 89, len(PTX), digest)
+    kernel = made(driver, "cuLibraryGetKernel", library, b"one")
+    fails("INVALID_PTX", made, driver, "cuKernelGetFunction", kernel)
+    value = ctypes.c_int()
+    fails("INVALID_PTX", driver.call, "cuKernelGetAttribute", ctypes.byref(value), 0, kernel, 0)
+    for device in range(1, 5):
+        driver.create_context(device)
+        assert made(driver, "cuKernelGetFunction", kernel)
+    fails("NOT_FOUND", made, driver, "cuLibraryGetKernel", library, b"helper")
+    fails("NOT_FOUND", made, driver, "cuLibraryGetKernel", library, b"in_a_comment")
+    assert made(driver, "cuLibraryGetKernel", library, b"two")
+
+
+@in_child
+def test_launch_of_ptx_takes_what_its_entry_function_declares() -> None:
+    driver = FakeDriver([90])
+    driver.create_context()
+    kernel = made(driver, "cuLibraryGetKernel", load_ptx(driver, PTX)[0], b"one")
+    values: list[Any] = [ctypes.c_uint64(5), ctypes.c_int16(-2), (ctypes.c_char * 12).from_buffer_copy(b"twelve bytes")]
+    addresses = (ctypes.c_void_p * 3)(*(ctypes.addressof(value) for value in values))
+
+    def launch_with(*block: int) -> None:
+        extents = (ctypes.c_uint(n) for n in (3, 1, 1, *block, 0))
+        driver.call("cuLaunchKernel", kernel, *extents, None, addresses, None)
+
+    launch_with(64, 2, 1)
+    (launched,) = driver.launches
+    assert launched.arguments == (struct.pack("<Q", 5), struct.pack("<h", -2), b"twelve bytes")
+    assert (launched.kernel, launched.block) == ("one", (64, 2, 1))
+    fails("INVALID_VALUE", launch_with, 64, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error", "cause"),
+    [
+        pytest.param("8.0", "8.9", "UNSUPPORTED_PTX_VERSION", "line 3; fatal: unsupported .version 8.9", id="version"),
+        pytest.param("8.0", "8", "INVALID_PTX", "'8' is no version", id="no version"),
+        pytest.param("sm_89", "sm_100", "INVALID_PTX", "fatal: .target sm_100 is not for any device", id="target"),
+        pytest.param("sm_89", "sm_89a", "INVALID_PTX", "fatal: .target sm_89 is not for any device", id="specific"),
+        pytest.param("sm_89", "gfx90", "INVALID_PTX", "'gfx90' is no target", id="no target"),
+        pytest.param(".target", ".tarjet", "INVALID_PTX", "expected .target before '.tarjet'", id="no directive"),
+        pytest.param("{ ret; }\n.vis", "{ ret;\n.vis", "INVALID_PTX", "a function's body does not end", id="cut off"),
+        pytest.param(".param .u16 ", ".param ", "INVALID_PTX", "a parameter has no type", id="no type"),
+        pytest.param(".param .u16 ", ".u16 ", "INVALID_PTX", "expected .param before '.u16'", id="no parameter"),
+        pytest.param("[12]", "[12", "INVALID_PTX", "expected ] before ')'", id="bracket"),
+        pytest.param(".version 8.0", "", "INVALID_IMAGE", "", id="no PTX"),
+    ],
+)
+@in_child
+def test_ptx_that_does_not_compile_is_refused_with_a_log(old: str, new: str, error: str, cause: str) -> None:
+    driver = FakeDriver([90])
+    driver.create_context()
+    assert PTX.count(old) == 1
+    with pytest.raises(CudaError) as caught:
+        load_ptx(driver, PTX.replace(old, new))
+    assert caught.value.name == f"CUDA_ERROR_{error}"
+    (log,) = caught.value.__notes__
+    assert cause in log
+    assert driver.records(LibraryLoad) == ()
+    fails(error, load, driver, PTX.replace(old, new).encode())  # and nobody needs to ask for it
+
+
+@in_child
+def test_log_is_cut_to_its_buffer() -> None:
+    driver = FakeDriver([90])
+    driver.create_context()
+    with pytest.raises(CudaError) as caught:
+        load_ptx(driver, PTX.replace("8.0", "9.0"), size=20)
+    assert caught.value.__notes__ == ["ptx input, line 3; "]
+
+
+@in_child
+def test_other_options_of_the_compiler_are_not_known() -> None:
+    driver = FakeDriver([90])
+    driver.create_context()
+    options, values = (ctypes.c_int * 1)(7), (ctypes.c_void_p * 1)(4)  # CU_JIT_OPTIMIZATION_LEVEL
+    arguments = (options, values, ctypes.c_uint(1), None, None, ctypes.c_uint(0))
+    fails("NOT_SUPPORTED", made, driver, "cuLibraryLoadData", PTX.encode(), *arguments)
 
 
 # Launches.

@@ -1,12 +1,10 @@
 // The arguments of a kernel launch, with the types that the caller's values had.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <initializer_list>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -18,16 +16,17 @@ namespace tensoracle {
 
 class Argument {
  public:
-  enum class Kind : std::uint8_t { kPOINTER, kSIGNED, kUNSIGNED, kHALF, kBFLOAT16, kFLOAT, kDOUBLE };
+  enum class Kind : std::uint8_t { kPOINTER = 1, kSIGNED, kUNSIGNED, kHALF, kBFLOAT16, kFLOAT, kDOUBLE };
 
-  Argument() = default;  // holds no value: Arguments has room for more than it contains
+  // As `kind` and `bits` are read.
+  Argument(Kind kind, std::uint64_t bits) noexcept : bits_(bits), kind_(kind) {}
 
-  Argument(void const* value) noexcept : Argument(Kind::kPOINTER, value) {}
+  Argument(void const* value) noexcept : Argument(Kind::kPOINTER, bitsOf(value)) {}
   Argument(std::nullptr_t) noexcept : Argument(static_cast<void const*>(nullptr)) {}
-  Argument(Half value) noexcept : Argument(Kind::kHALF, value.bits) {}
-  Argument(BFloat16 value) noexcept : Argument(Kind::kBFLOAT16, value.bits) {}
-  Argument(float value) noexcept : Argument(Kind::kFLOAT, value) {}
-  Argument(double value) noexcept : Argument(Kind::kDOUBLE, value) {}
+  Argument(Half value) noexcept : Argument(Kind::kHALF, bitsOf(value.bits)) {}
+  Argument(BFloat16 value) noexcept : Argument(Kind::kBFLOAT16, bitsOf(value.bits)) {}
+  Argument(float value) noexcept : Argument(Kind::kFLOAT, bitsOf(value)) {}
+  Argument(double value) noexcept : Argument(Kind::kDOUBLE, bitsOf(value)) {}
 
   template <class Integer, class = std::enable_if_t<std::is_integral_v<Integer>>>
   Argument(Integer value) noexcept
@@ -38,8 +37,10 @@ class Argument {
 
  private:
   template <class Value>
-  Argument(Kind kind, Value value) noexcept : bits_(0), kind_(kind) {
-    std::memcpy(&bits_, &value, sizeof value);
+  static std::uint64_t bitsOf(Value value) noexcept {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &value, sizeof value);
+    return bits;
   }
 
   std::uint64_t bits_;
@@ -50,26 +51,36 @@ class Argument {
 class Arguments {
  public:
   static constexpr std::size_t kCAPACITY = 64;
+  // Of each argument its Kind; zeros follow.
+  using Kinds = std::array<Argument::Kind, kCAPACITY>;
 
-  Arguments() = default;
-  Arguments(std::initializer_list<Argument> arguments) : size_(arguments.size()) {
-    if (size_ > kCAPACITY) failFull();
-    std::copy(arguments.begin(), arguments.end(), items_.begin());
+  template <class... Given, class = std::enable_if_t<std::conjunction_v<std::is_convertible<Given, Argument>...>>>
+  Arguments(Given const&... given) {
+    static_assert(sizeof...(Given) <= kCAPACITY, "a launch takes at most 64 arguments");
+    (store(given), ...);
   }
 
   void append(Argument const& argument) {
     if (size_ == kCAPACITY) failFull();
-    items_[size_++] = argument;
+    store(argument);
   }
 
   std::size_t size() const noexcept { return size_; }
-  Argument const& operator[](std::size_t index) const noexcept { return items_[index]; }
+  Argument operator[](std::size_t index) const noexcept { return {kinds_[index], bits_[index]}; }
+  Kinds const& kinds() const noexcept { return kinds_; }
+  std::uint64_t const* bits() const noexcept { return bits_.data(); }
 
  private:
   [[noreturn]] static void failFull();
 
+  void store(Argument const& argument) noexcept {
+    kinds_[size_] = argument.kind();
+    bits_[size_++] = argument.bits();
+  }
+
   std::size_t size_ = 0;
-  std::array<Argument, kCAPACITY> items_;  // only [0, size_) has values: clearing the rest would cost every launch
+  Kinds kinds_{};
+  std::array<std::uint64_t, kCAPACITY> bits_;  // only [0, size_) has values: clearing the rest would cost every launch
 };
 
 namespace detail {
@@ -79,12 +90,7 @@ enum class Fit : std::uint8_t { kFITS, kWRONG_TYPE, kNOT_REPRESENTABLE, kNOT_DIV
 // "argument columns (i32) is 100, which is not divisible by 16"
 std::string explain(ArgumentRecord const& record, Argument const& argument, Fit fit);
 
-// Every Triton kernel takes two pointers after its own arguments, global and profiling scratch memory. Both are null:
-// a bundle with a kernel that needs either is refused when it is built.
-constexpr std::size_t kSCRATCH_POINTERS = 2;
-
-// The kernel's parameters: of each, the lowest ArgumentRecord::size bytes.
-using Values = std::array<std::uint64_t, Arguments::kCAPACITY + kSCRATCH_POINTERS>;
+using Values = std::array<std::uint64_t, Arguments::kCAPACITY>;
 
 struct Outcome {
   Fit fit;
@@ -96,27 +102,35 @@ class Signature {
  public:
   Signature(ArgumentRecord const* records, std::size_t size);
 
-  std::size_t size() const noexcept { return shortcuts_.size(); }
-  std::size_t passedCount() const noexcept { return passedCount_; }  // those that are parameters of the kernel
+  std::size_t size() const noexcept { return size_; }
   ArgumentRecord const& operator[](std::size_t index) const noexcept { return records_[index]; }
+  // Those that are parameters of the kernel, in order.
+  std::vector<std::uint8_t> const& passed() const noexcept { return passed_; }
 
-  // Writes the values of the arguments that are passed, until one does not fit. There must be size() arguments.
+  // Whether the arguments are of the parameters' own types, as in nearly every launch: their bits are the values then,
+  // and `holds` says whether they fit. There must be size() arguments.
+  bool isExact(Arguments const& arguments) const noexcept;
+  bool holds(Arguments const& arguments) const noexcept;
+
+  // Writes the arguments' values, each in its place, until one does not fit. There must be size() arguments.
   Outcome encode(Arguments const& arguments, Values& values) const noexcept;
 
  private:
-  // What fits as it is: nearly every argument of nearly every launch. The rest is looked at in full.
-  struct Shortcut {
-    std::uint8_t kind;    // Argument::Kind, or a number that is none
-    std::uint64_t least;  // bits - least <= span
+  // What an argument of the right kind must be besides: bits - least <= span, and no bit of zeros.
+  struct Limit {
+    std::uint64_t least;
     std::uint64_t span;
-    std::uint64_t zeros;  // bits that are zero in a multiple of the divisor
+    std::uint64_t zeros;
+    std::size_t index;
   };
 
-  static Shortcut shortcutTo(ArgumentRecord const& record) noexcept;
+  void limit(std::size_t index);
 
   ArgumentRecord const* records_;
-  std::size_t passedCount_;
-  std::vector<Shortcut> shortcuts_;
+  std::size_t size_;
+  Arguments::Kinds kinds_{};
+  std::vector<Limit> limits_;
+  std::vector<std::uint8_t> passed_;
 };
 
 }  // namespace detail

@@ -74,7 +74,7 @@ struct CodeRecord {
 // one configuration are in the order in which they are to be tried.
 struct EntryRecord {
   char const* kernel;
-  char const* symbol;  // of the entry function inside every cubin
+  char const* symbol;  // of the entry function inside every cubin and PTX
   std::uint32_t configuration;
   std::uint32_t variant;
   std::uint32_t argumentCount;

@@ -43,6 +43,13 @@ enum class KernelAttribute : int {
   kMAX_DYNAMIC_SHARED_BYTES = 8,
 };
 
+enum class JitOption : int {
+  kINFO_LOG_BUFFER = 3,
+  kINFO_LOG_BUFFER_SIZE_BYTES = 4,
+  kERROR_LOG_BUFFER = 5,
+  kERROR_LOG_BUFFER_SIZE_BYTES = 6,
+};
+
 enum class CaptureMode : int { kGLOBAL = 0, kTHREAD_LOCAL = 1, kRELAXED = 2 };
 
 // Members have the names of the functions; where libcuda exports versions of one, the table is filled with the current.
@@ -62,7 +69,7 @@ struct Driver {
   CUresult (*cuStreamDestroy)(CUstream);
   CUresult (*cuStreamSynchronize)(CUstream);
   CUresult (*cuThreadExchangeStreamCaptureMode)(CaptureMode*);
-  CUresult (*cuLibraryLoadData)(CUlibrary*, void const*, int*, void**, unsigned, int*, void**, unsigned);
+  CUresult (*cuLibraryLoadData)(CUlibrary*, void const*, JitOption*, void**, unsigned, int*, void**, unsigned);
   CUresult (*cuLibraryGetKernel)(CUkernel*, CUlibrary, char const*);
   CUresult (*cuKernelGetFunction)(CUfunction*, CUkernel);
   CUresult (*cuKernelGetAttribute)(int*, KernelAttribute, CUkernel, CUdevice);

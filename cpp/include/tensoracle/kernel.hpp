@@ -56,8 +56,9 @@ class Kernel {
  private:
   friend class KernelVariants;
 
-  bool encode(Arguments const& arguments, detail::Values& values) const;  // `accepts`
-  void enqueue(CUstream stream, Grid const& grid, detail::Values& values) const;
+  // The values of the arguments, which may lie in either of the two; null if they are not accepted.
+  std::uint64_t const* encode(Arguments const& arguments, detail::Values& values) const;
+  void enqueue(CUstream stream, Grid const& grid, std::uint64_t const* values) const;
   ConstantRecord const& findConstant(std::string_view name, ConstantKind kind) const;
   void checkCount(Arguments const& arguments) const;
   bool checkGrid(Grid const& grid) const;  // false if it is empty

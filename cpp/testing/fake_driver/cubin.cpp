@@ -1,13 +1,12 @@
 // Reads a cubin: an ELF file whose .nv.info sections describe its kernels. Those records are documented nowhere; the
 // facts are the ones that hatch_tensoracle/elf.py was measured to read.
-#include "cubin.hpp"
-
 #include <elf.h>
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <map>
+
+#include "code.hpp"
 
 namespace tensoracle::fake {
 namespace {
@@ -146,29 +145,12 @@ std::optional<KernelImage> readKernel(Image const& image, std::string const& sym
   return kernel;
 }
 
-bool isTegra(int sm) noexcept {
-  constexpr int kTEGRA[] = {53, 62, 72, 87, 101, 110};
-  return std::find(std::begin(kTEGRA), std::end(kTEGRA), sm) != std::end(kTEGRA);
-}
-
 }  // namespace
 
-bool Cubin::runsOn(int deviceSm) const noexcept {
-  if (sm == deviceSm) return true;
-  bool const isCompatible = sm / 10 == deviceSm / 10 && sm < deviceSm;
-  return isCompatible && !isArchitectureSpecific && !isTegra(sm) && !isTegra(deviceSm);
-}
-
-KernelImage const* Cubin::find(std::string const& symbol) const noexcept {
-  auto const found =
-      std::find_if(kernels.begin(), kernels.end(), [&](KernelImage const& kernel) { return kernel.symbol == symbol; });
-  return found != kernels.end() ? &*found : nullptr;
-}
-
-std::optional<Cubin> readCubin(void const* data) {
+std::optional<Code> readCubin(void const* data) {
   Image image;
   if (!image.open(data)) return {};
-  Cubin cubin;
+  Code cubin;
   cubin.size = image.size();
   if (image.abi() == kABI_BEFORE_SM100) {
     cubin.sm = static_cast<int>(image.flags() & 0xFF);

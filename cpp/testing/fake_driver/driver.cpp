@@ -112,9 +112,8 @@ Function* Driver::findFunction(Context const& context, Kernel const& kernel) noe
 
 CUresult Driver::load(Context& context, Kernel& kernel, Record& record) {
   if (findFunction(context, kernel) != nullptr) return CUDA_SUCCESS;
-  if (!kernel.library->cubin.runsOn(devices[static_cast<std::size_t>(context.device)].sm)) {
-    return CUDA_ERROR_NO_BINARY_FOR_GPU;
-  }
+  Code const& code = kernel.library->code;
+  if (!code.runsOn(devices[static_cast<std::size_t>(context.device)].sm)) return code.refusal();
   CUresult const result = checkUnsafe();
   if (result != CUDA_SUCCESS) return result;
   functions.add({&kernel, &context});

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "cubin.hpp"
+#include "code.hpp"
 #include "journal.hpp"
 #include "result.hpp"
 
@@ -52,7 +52,7 @@ struct Stream {
 };
 
 struct Library {
-  Cubin cubin;
+  Code code;
   std::string digest;
   bool isUnloaded = false;
 };

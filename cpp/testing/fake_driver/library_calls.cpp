@@ -1,5 +1,6 @@
 // Code: libraries, their kernels, and the kernels' functions in contexts.
 #include <algorithm>
+#include <cstring>
 
 #include "../../src/sha256.hpp"
 #include "driver.hpp"
@@ -21,6 +22,57 @@ enum Attribute : int {
   kMAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
 };
 
+enum JitOption : int {
+  kINFO_LOG_BUFFER = 3,
+  kINFO_LOG_BUFFER_SIZE_BYTES = 4,
+  kERROR_LOG_BUFFER = 5,
+  kERROR_LOG_BUFFER_SIZE_BYTES = 6,
+};
+
+// The options of a load: where the compiler's messages go. Sizes are given in the place of addresses.
+class JitOptions {
+ public:
+  JitOptions(int const* options, void** values, unsigned count) noexcept
+      : options_(options), values_(values), count_(count) {}
+
+  bool areSupported() const noexcept {
+    return std::all_of(options_, options_ + count_,
+                       [](int option) { return option >= kINFO_LOG_BUFFER && option <= kERROR_LOG_BUFFER_SIZE_BYTES; });
+  }
+
+  void writeInfo(std::string const& text) const noexcept { write(kINFO_LOG_BUFFER, text); }
+  void writeError(std::string const& text) const noexcept { write(kERROR_LOG_BUFFER, text); }
+
+ private:
+  void** find(int option) const noexcept {
+    int const* const found = std::find(options_, options_ + count_, option);
+    return found != options_ + count_ ? values_ + (found - options_) : nullptr;
+  }
+
+  void write(int buffer, std::string const& text) const noexcept {
+    void** const address = find(buffer);
+    void** const size = find(buffer + 1);
+    if (address == nullptr || size == nullptr || *size == nullptr) return;
+    std::size_t const length = std::min(text.size(), reinterpret_cast<std::size_t>(*size) - 1);
+    std::memcpy(*address, text.c_str(), length);
+    static_cast<char*>(*address)[length] = '\0';
+    *size = reinterpret_cast<void*>(length);  // documented: the amount that was filled
+  }
+
+  int const* options_;
+  void** values_;
+  unsigned count_;
+};
+
+CUresult readCode(void const* data, Code& code, std::string& log) {
+  if (std::optional<Code> cubin = readCubin(data)) {
+    code = std::move(*cubin);
+    return CUDA_SUCCESS;
+  }
+  auto const* const text = static_cast<char const*>(data);
+  return isPtx(text) ? readPtx(text, code, log) : CUDA_ERROR_INVALID_IMAGE;
+}
+
 CUresult readAttribute(Kernel& kernel, int device, int attribute, int& value) {
   switch (attribute) {
     case kMAX_THREADS_PER_BLOCK: value = kMAX_THREADS; return CUDA_SUCCESS;
@@ -29,7 +81,7 @@ CUresult readAttribute(Kernel& kernel, int device, int attribute, int& value) {
     case kLOCAL_SIZE_BYTES: value = kernel.image->localBytes; return CUDA_SUCCESS;
     case kNUM_REGS: value = kernel.image->registers; return CUDA_SUCCESS;
     case kPTX_VERSION:
-    case kBINARY_VERSION: value = kernel.library->cubin.sm; return CUDA_SUCCESS;
+    case kBINARY_VERSION: value = kernel.library->code.sm; return CUDA_SUCCESS;
     case kMAX_DYNAMIC_SHARED_SIZE_BYTES: value = maxDynamicShared(kernel, device); return CUDA_SUCCESS;
     default: return CUDA_ERROR_INVALID_VALUE;
   }
@@ -38,23 +90,34 @@ CUresult readAttribute(Kernel& kernel, int device, int attribute, int& value) {
 }  // namespace
 
 // Strict where drivers differ: release 580 looks at the code only when its first kernel is asked for, and loads under
-// capture.
-FAKE_DRIVER_EXPORT CUresult cuLibraryLoadData(void** library, void const* code, int*, void**, unsigned jitOptions, int*,
-                                              void**, unsigned libraryOptions) {
+// capture. That a device is older than PTX is an error of the compiler, as users of drivers report it.
+FAKE_DRIVER_EXPORT CUresult cuLibraryLoadData(void** library, void const* data, int* jitOptions, void** jitValues,
+                                              unsigned jitCount, int*, void**, unsigned libraryOptions) {
   return run("cuLibraryLoadData", [&](Driver& driver, Record& record) {
-    if (library == nullptr || code == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (jitOptions != 0 || libraryOptions != 0) return CUDA_ERROR_NOT_SUPPORTED;  // by this double
-    CUresult const result = driver.checkUnsafe();
+    if (library == nullptr || data == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    JitOptions const options(jitOptions, jitValues, jitCount);
+    if (!options.areSupported() || libraryOptions != 0) return CUDA_ERROR_NOT_SUPPORTED;  // by this double
+    CUresult result = driver.checkUnsafe();
     if (result != CUDA_SUCCESS) return result;
-    std::optional<Cubin> cubin = readCubin(code);
-    if (!cubin) return CUDA_ERROR_INVALID_IMAGE;
-    auto const runs = [&](Device const& device) { return cubin->runsOn(device.sm); };
-    if (std::none_of(driver.devices.begin(), driver.devices.end(), runs)) return CUDA_ERROR_NO_BINARY_FOR_GPU;
-    std::string const digest = tensoracle::toHex(tensoracle::sha256(code, cubin->size));
+    Code code;
+    std::string log;
+    result = readCode(data, code, log);
+    auto const runs = [&](Device const& device) { return code.runsOn(device.sm); };
+    if (result == CUDA_SUCCESS && std::none_of(driver.devices.begin(), driver.devices.end(), runs)) {
+      result = code.refusal();
+      log = "fatal: .target sm_" + std::to_string(code.sm) + " is not for any device here\n";
+    }
+    if (result != CUDA_SUCCESS) {
+      options.writeError(log);
+      return result;
+    }
+    if (code.isPtx) options.writeInfo("compiled for each device from sm_" + std::to_string(code.sm) + " on\n");
+    std::string const digest = tensoracle::toHex(tensoracle::sha256(data, code.size));
+    record.add("kind", std::string(code.isPtx ? "ptx" : "cubin"));
     record.add("sha256", digest);
-    record.add("size", static_cast<std::uint64_t>(cubin->size));
-    record.add("sm", cubin->sm);
-    *library = driver.libraries.add({std::move(*cubin), digest});
+    record.add("size", static_cast<std::uint64_t>(code.size));
+    record.add("sm", code.sm);
+    *library = driver.libraries.add({std::move(code), digest});
     return CUDA_SUCCESS;
   });
 }
@@ -76,7 +139,7 @@ FAKE_DRIVER_EXPORT CUresult cuLibraryGetKernel(void** kernel, void* library, cha
     if (kernel == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
     Library* const found = driver.libraries.find(library);
     if (found == nullptr || found->isUnloaded) return CUDA_ERROR_INVALID_HANDLE;
-    KernelImage const* const image = found->cubin.find(name);
+    KernelImage const* const image = found->code.find(name);
     if (image == nullptr) return CUDA_ERROR_NOT_FOUND;
     record.add("kernel", image->symbol);
     record.add("sha256", found->digest);
@@ -111,7 +174,7 @@ FAKE_DRIVER_EXPORT CUresult cuKernelGetAttribute(int* value, int attribute, void
     if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     Device const* const on = driver.device(device);
     if (on == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-    if (!found->library->cubin.runsOn(on->sm)) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    if (!found->library->code.runsOn(on->sm)) return found->library->code.refusal();
     return readAttribute(*found, device, attribute, *value);
   });
 }
@@ -122,7 +185,7 @@ FAKE_DRIVER_EXPORT CUresult cuKernelSetAttribute(int attribute, int value, void*
     if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     Device const* const on = driver.device(device);
     if (on == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-    if (!found->library->cubin.runsOn(on->sm)) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    if (!found->library->code.runsOn(on->sm)) return found->library->code.refusal();
     bool const isValid = attribute == kMAX_DYNAMIC_SHARED_SIZE_BYTES && value >= 0 &&
                          found->image->staticShared + value <= on->sharedMax;
     if (!isValid) return CUDA_ERROR_INVALID_VALUE;
