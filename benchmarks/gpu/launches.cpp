@@ -270,7 +270,6 @@ int main(int count, char** arguments) {
   std::ifstream file(arguments[7], std::ios::binary);
   std::string const image{std::istreambuf_iterator<char>(file), {}};
   check(!image.empty(), arguments[7]);
-  pin();
   Session const session(arguments[4], std::atoi(arguments[5]));
   Case const given = makeCase(arguments[2], last, session.memory);
   session.drain();
@@ -288,6 +287,7 @@ int main(int count, char** arguments) {
     print("bare", {nanosecondsSince(begin)});
   } else {
     check(count == 13, "reading the arguments");
+    pin();
     Enqueue enqueue(session, given, library);
     Bare bare(session, given, image.data(), arguments[8], arguments[9], arguments[10]);
     timeEnqueue(session, enqueue, bare, std::atoi(arguments[11]), std::atoi(arguments[12]));

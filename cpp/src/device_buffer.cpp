@@ -8,12 +8,6 @@
 namespace tensoracle {
 namespace {
 
-// The memory went with its context or with the driver, as when a process ends with plugins alive.
-bool isGone(CUresult result) noexcept {
-  return result == kCUDA_ERROR_DEINITIALIZED || result == kCUDA_ERROR_INVALID_CONTEXT ||
-         result == kCUDA_ERROR_CONTEXT_IS_DESTROYED;
-}
-
 // A stream that waits for no other and that no other waits for, so that a capture going on elsewhere is not disturbed.
 class PrivateStream {
  public:
@@ -68,6 +62,8 @@ DeviceBuffer::DeviceBuffer(void const* data, std::size_t bytes) : bytes_(bytes) 
   if (context_ == nullptr) fail("no CUDA context is current on this thread: device memory belongs to a context");
   driver.check(driver.cuMemAlloc(&address_, bytes), "cuMemAlloc", bytes, " bytes of device memory");
   try {
+    driver.check(driver.cuPointerGetAttribute(&id_, PointerAttribute::kBUFFER_ID, address_), "cuPointerGetAttribute",
+                 "asking for the id of ", bytes, " bytes of device memory");
     PrivateStream(driver).copy(address_, data, bytes);
   } catch (...) {
     driver.cuMemFree(address_);
@@ -79,20 +75,30 @@ DeviceBuffer::~DeviceBuffer() noexcept {
   if (address_ == 0) return;
   detail::guard<bool>("device memory", "release", false, [&] {
     Driver const& driver = Driver::get();
+    if (!isThere(driver)) return true;
     PushedContext const pushed(driver, context_);
-    if (isGone(pushed.result())) return true;
     driver.check(pushed.result(), "cuCtxPushCurrent", "to free ", bytes_, " bytes in their context");
     RelaxedCapture const relaxed(driver, "before freeing device memory");
-    CUresult const freed = driver.cuMemFree(address_);
-    if (!isGone(freed)) driver.check(freed, "cuMemFree", bytes_, " bytes");
+    driver.check(driver.cuMemFree(address_), "cuMemFree", bytes_, " bytes");
     return true;
   });
+}
+
+// Memory goes with its context, and with the driver when a process ends with plugins alive. A destroyed context must
+// not be asked: the driver reads freed memory then (seen with 580.159 on an H200). Addresses may be asked at any time.
+bool DeviceBuffer::isThere(Driver const& driver) const {
+  std::uint64_t id = 0;
+  CUresult const result = driver.cuPointerGetAttribute(&id, PointerAttribute::kBUFFER_ID, address_);
+  if (result == kCUDA_ERROR_INVALID_VALUE || result == kCUDA_ERROR_DEINITIALIZED) return false;
+  driver.check(result, "cuPointerGetAttribute", "to free ", bytes_, " bytes");
+  return id == id_;
 }
 
 void DeviceBuffer::swap(DeviceBuffer& other) noexcept {
   std::swap(context_, other.context_);
   std::swap(address_, other.address_);
   std::swap(bytes_, other.bytes_);
+  std::swap(id_, other.id_);
 }
 
 }  // namespace tensoracle

@@ -37,6 +37,7 @@ Driver open() {
   find(library, "cuMemGetInfo_v2", driver.cuMemGetInfo);
   find(library, "cuMemAlloc_v2", driver.cuMemAlloc);
   find(library, "cuMemFree_v2", driver.cuMemFree);
+  find(library, "cuPointerGetAttribute", driver.cuPointerGetAttribute);
   find(library, "cuMemcpyHtoDAsync_v2", driver.cuMemcpyHtoDAsync);
   find(library, "cuStreamCreate", driver.cuStreamCreate);
   find(library, "cuStreamDestroy_v2", driver.cuStreamDestroy);

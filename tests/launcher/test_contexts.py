@@ -147,6 +147,8 @@ def test_plugin_outlives_its_context(library: Path) -> None:
         context.destroy()
         other = at.driver.create_context()
         weights.close()
+        # NVIDIA's driver reads freed memory where this one answers with an error.
+        assert not [call for call in at.driver.records(Call) if call.result == "CUDA_ERROR_CONTEXT_IS_DESTROYED"]
         at.enqueue(tuned, elements=128)
         assert at.driver.launches[-1].owner == other.handle
         tuned.close()

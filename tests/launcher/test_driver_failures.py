@@ -49,6 +49,7 @@ PLACING = [
         for i in (1, 2)  # it makes two buffers
         for each in (
             ("cuMemAlloc", i, "8 bytes of device memory"),
+            ("cuPointerGetAttribute", i, "asking for the id of 8 bytes of device memory"),
             ("cuStreamCreate", i, "to fill device memory"),
             ("cuMemcpyHtoDAsync", i, "8 bytes"),
             ("cuStreamSynchronize", i, "after copying 8 bytes"),
@@ -108,6 +109,7 @@ def test_failed_call_of_device_memory(library: Path, call: str, occurrence: int,
 @pytest.mark.parametrize(
     ("call", "text"),
     [
+        ("cuPointerGetAttribute", "to free 4 bytes"),
         ("cuCtxPushCurrent", "to free 4 bytes in their context"),
         ("cuMemFree", "4 bytes"),
         ("cuThreadExchangeStreamCaptureMode", "before freeing device memory"),

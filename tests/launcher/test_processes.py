@@ -65,7 +65,13 @@ def old_driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = (
         *("cuGetErrorName", "cuGetErrorString", "cuCtxGetCurrent", "cuCtxGetDevice", "cuDeviceGetAttribute"),
         *("cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuMemGetInfo_v2", "cuMemAlloc_v2", "cuMemFree_v2"),
-        *("cuMemcpyHtoDAsync_v2", "cuStreamCreate", "cuStreamDestroy_v2", "cuStreamSynchronize"),
+        *(
+            "cuPointerGetAttribute",
+            "cuMemcpyHtoDAsync_v2",
+            "cuStreamCreate",
+            "cuStreamDestroy_v2",
+            "cuStreamSynchronize",
+        ),
         *("cuThreadExchangeStreamCaptureMode", "cuLaunchKernel"),
     )
     (directory / "old.c").write_text("\n".join(f"int {name}(void) {{ return 3; }}" for name in names))

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "tensoracle/driver.hpp"
 
@@ -31,10 +32,12 @@ class DeviceBuffer {
 
  private:
   void swap(DeviceBuffer& other) noexcept;
+  bool isThere(Driver const& driver) const;
 
   CUcontext context_ = nullptr;
   CUdeviceptr address_ = 0;
   std::size_t bytes_ = 0;
+  std::uint64_t id_ = 0;  // the driver's, of the allocation
 };
 
 }  // namespace tensoracle

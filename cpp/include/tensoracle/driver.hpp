@@ -25,9 +25,8 @@ using CUlibrary = CUlib_st*;
 using CUstream = CUstream_st*;
 
 constexpr CUresult kCUDA_SUCCESS = 0;
+constexpr CUresult kCUDA_ERROR_INVALID_VALUE = 1;
 constexpr CUresult kCUDA_ERROR_DEINITIALIZED = 4;
-constexpr CUresult kCUDA_ERROR_INVALID_CONTEXT = 201;
-constexpr CUresult kCUDA_ERROR_CONTEXT_IS_DESTROYED = 709;
 
 enum class DeviceAttribute : int {
   kMAJOR = 75,                        // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
@@ -50,6 +49,10 @@ enum class JitOption : int {
   kERROR_LOG_BUFFER_SIZE_BYTES = 6,
 };
 
+enum class PointerAttribute : int {
+  kBUFFER_ID = 7,  // of the allocation that an address lies in: no other of the process ever has the same
+};
+
 enum class CaptureMode : int { kGLOBAL = 0, kTHREAD_LOCAL = 1, kRELAXED = 2 };
 
 // Members have the names of the functions; where libcuda exports versions of one, the table is filled with the current.
@@ -64,6 +67,7 @@ struct Driver {
   CUresult (*cuMemGetInfo)(std::size_t*, std::size_t*);
   CUresult (*cuMemAlloc)(CUdeviceptr*, std::size_t);
   CUresult (*cuMemFree)(CUdeviceptr);
+  CUresult (*cuPointerGetAttribute)(void*, PointerAttribute, CUdeviceptr);
   CUresult (*cuMemcpyHtoDAsync)(CUdeviceptr, void const*, std::size_t, CUstream);
   CUresult (*cuStreamCreate)(CUstream*, unsigned);
   CUresult (*cuStreamDestroy)(CUstream);

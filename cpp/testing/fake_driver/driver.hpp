@@ -78,6 +78,7 @@ struct Graph {
 
 struct Allocation {
   Context* context;
+  std::uint64_t id;  // unique in the process
   std::size_t size;
   std::unique_ptr<std::byte[]> memory;
 };
@@ -130,6 +131,7 @@ struct Driver {
   Pool<Function> functions;
   Pool<Graph> graphs;
   std::map<std::uintptr_t, Allocation> allocations;  // by address
+  std::uint64_t allocationCount = 0;
   Journal journal;
   std::multimap<std::string, std::pair<int, CUresult>> failures;  // by call: occurrences left, and what it answers then
 

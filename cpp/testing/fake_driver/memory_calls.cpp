@@ -60,7 +60,7 @@ FAKE_DRIVER_EXPORT CUresult cuMemAlloc_v2(std::uintptr_t* address, std::size_t s
     std::memset(memory.get(), kFRESH, size + kALIGNMENT);
     auto const begin = reinterpret_cast<std::uintptr_t>(memory.get());
     *address = (begin + kALIGNMENT - 1) / kALIGNMENT * kALIGNMENT;
-    driver.allocations.emplace(*address, Allocation{context, size, std::move(memory)});
+    driver.allocations.emplace(*address, Allocation{context, ++driver.allocationCount, size, std::move(memory)});
     record.add("address", static_cast<std::uint64_t>(*address));
     record.add("size", static_cast<std::uint64_t>(size));
     return CUDA_SUCCESS;
@@ -79,6 +79,18 @@ FAKE_DRIVER_EXPORT CUresult cuMemFree_v2(std::uintptr_t address) {
     record.add("size", static_cast<std::uint64_t>(found->second.size));
     record.add("owner", static_cast<void const*>(found->second.context));
     driver.allocations.erase(found);
+    return CUDA_SUCCESS;
+  });
+}
+
+FAKE_DRIVER_EXPORT CUresult cuPointerGetAttribute(void* value, int attribute, std::uintptr_t address) {
+  return run("cuPointerGetAttribute", [&](Driver& driver, Record&) {
+    constexpr int kBUFFER_ID = 7;
+    if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (attribute != kBUFFER_ID) return CUDA_ERROR_NOT_SUPPORTED;  // by this double
+    Allocation const* const allocation = findRange(driver, address, 0);
+    if (allocation == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    std::memcpy(value, &allocation->id, sizeof allocation->id);
     return CUDA_SUCCESS;
   });
 }
