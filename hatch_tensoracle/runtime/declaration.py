@@ -12,6 +12,7 @@ from typing import Any, Literal, Self, SupportsIndex, get_args
 
 __all__ = [
     "DATA_TYPES",
+    "MOST_VALUES",
     "BuilderSettings",
     "EngineBuild",
     "EngineIO",
@@ -39,7 +40,7 @@ DATA_TYPES = {
 }
 """Names of types here, and of the same in TensorRT's DataType."""
 
-_MOST_VALUES = 64
+MOST_VALUES = 64
 """Elements of a shape tensor: TensorRT's limit, documented at Dims and IOptimizationProfile::setShapeValues."""
 _INT64 = range(-(2**63), 2**63)
 _EXTENTS = range(2**63)
@@ -97,8 +98,8 @@ class InputShape:
             object.__setattr__(self, name, numbers)
         if not len(self.min) == len(self.opt) == len(self.max):
             raise ValueError(f"InputShape: min {self.min}, opt {self.opt} and max {self.max} differ in {noun}")
-        if self.kind == "values" and len(self.min) > _MOST_VALUES:
-            raise ValueError(f"InputShape: {len(self.min)} values; TensorRT takes shape tensors of {_MOST_VALUES}")
+        if self.kind == "values" and len(self.min) > MOST_VALUES:
+            raise ValueError(f"InputShape: {len(self.min)} values; TensorRT takes shape tensors of {MOST_VALUES}")
         for low, middle, high in zip(self.min, self.opt, self.max, strict=True):
             if not low <= middle <= high:
                 raise ValueError(f"InputShape: min {self.min} <= opt {self.opt} <= max {self.max} does not hold")
