@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self, SupportsIndex, get_args
+from typing import Any, Literal, Self, SupportsIndex, cast, get_args
 
 __all__ = [
     "DATA_TYPES",
@@ -173,8 +173,9 @@ class EngineBuild:
 
     precision: Precision
     """What the author calls the engine: networks are strongly typed, so the graph function has the say."""
-    inputs: Mapping[str, tuple[InputShape, ...]] = field(hash=False)
-    """For every input of the graph its InputShape, or one for each optimization profile. Given alone it is for all."""
+    inputs: Mapping[str, InputShape | Sequence[InputShape]] = field(hash=False)
+    """For every input of the graph its InputShape, or one for each optimization profile. Given alone it is for all.
+    It becomes a tuple; `profile` says which is for which."""
     settings: BuilderSettings = field(default_factory=BuilderSettings)
     runtime: str | None = None
     """`tensorrt` or `tensorrt_rtx`; needed where both are installed."""
@@ -189,11 +190,10 @@ class EngineBuild:
         if not isinstance(self.inputs, Mapping):
             raise TypeError(f"EngineBuild: inputs must be a mapping of names, not {self.inputs!r}")
         inputs = {name: _shapes(name, shapes) for name, shapes in self.inputs.items()}
+        counts = {name: len(shapes) for name, shapes in inputs.items() if len(shapes) > 1}
+        if len(set(counts.values())) > 1:
+            raise ValueError(f"EngineBuild: inputs have different numbers of profiles: {counts}")
         object.__setattr__(self, "inputs", inputs)
-        count = self.profile_count
-        for name, shapes in inputs.items():
-            if len(shapes) not in {1, count}:
-                raise ValueError(f"input {name!r} has {len(shapes)} profiles, another has {count}")
         if not isinstance(self.settings, BuilderSettings):
             raise TypeError(f"EngineBuild: settings must be BuilderSettings, not {self.settings!r}")
         if not isinstance(self.runtime, str | None):
@@ -202,11 +202,14 @@ class EngineBuild:
     @property
     def profile_count(self) -> int:
         """Number of optimization profiles, at least 1."""
-        return max(map(len, self.inputs.values()), default=1)
+        return max(map(len, self._shapes().values()), default=1)
 
     def profile(self, index: int) -> dict[str, InputShape]:
         """What the optimization profile covers, by input."""
-        return {name: shapes[index if len(shapes) > 1 else 0] for name, shapes in self.inputs.items()}
+        return {name: shapes[index if len(shapes) > 1 else 0] for name, shapes in self._shapes().items()}
+
+    def _shapes(self) -> Mapping[str, tuple[InputShape, ...]]:
+        return cast("Mapping[str, tuple[InputShape, ...]]", self.inputs)
 
     def identity(self) -> dict[str, Any]:
         """What of it makes another engine, for JSON. `runtime` is left to who knows its version."""

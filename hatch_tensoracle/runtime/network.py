@@ -14,7 +14,7 @@ _SHAPE_TYPES = {"INT32", "INT64"}
 
 def check_network(network: Any, declaration: EngineBuild) -> None:
     """Raise ValueError, with all that is wrong, if inputs are not those declared or a shape cannot be an output."""
-    problems = [*_input_problems(network, declaration), *_output_problems(network)]
+    problems = dict.fromkeys([*_input_problems(network, declaration), *_output_problems(network)])
     if problems:
         raise ValueError("\n".join(problems))
 
@@ -24,12 +24,12 @@ def _input_problems(network: Any, declaration: EngineBuild) -> Iterator[str]:
     for name in tensors:
         if name not in declaration.inputs:
             yield f"input {name!r} of the graph is not declared in EngineBuild.inputs"
-    for name, shapes in declaration.inputs.items():
-        if name not in tensors:
-            yield f"input {name!r} is declared, and the graph has only {', '.join(map(repr, tensors)) or 'none'}"
-            continue
-        for shape in shapes:
-            yield from _shape_problems(name, tensors[name], shape)
+    for index in range(declaration.profile_count):
+        for name, shape in declaration.profile(index).items():
+            if name in tensors:
+                yield from _shape_problems(name, tensors[name], shape)
+            else:
+                yield f"input {name!r} is declared, and the graph has only {', '.join(map(repr, tensors)) or 'none'}"
 
 
 def _shape_problems(name: str, tensor: Any, declared: InputShape) -> Iterator[str]:
