@@ -130,7 +130,7 @@ class BuilderSettings:
     """The plan carries the plugin libraries, and reading it loads them: whoever opens it must trust it."""
     aliased_plugin_io: bool = False
     """Plugins may write outputs over inputs."""
-    compute_capabilities: tuple[str, ...] = ()
+    compute_capabilities: Sequence[str] = ()
     """GPU generations that TensorRT-RTX builds for, such as `sm89`, or `current`; none is its default."""
 
     def __new__(cls, **options: object) -> Self:

@@ -15,7 +15,7 @@ from hatch_tensoracle.elf import ElfError, LibraryImage
 from hatch_tensoracle.inspection import EXPORTS, check_library, manifest_name
 from hatch_tensoracle.runtime.distribution import Distribution, distribution
 from hatch_tensoracle.runtime.errors import PluginLibraryError
-from hatch_tensoracle.runtime.library_creators import CreatorKey, creators_of
+from hatch_tensoracle.runtime.plugin_creators import CreatorKey, creators_of
 
 __all__ = ["PluginLibrary", "plugin_library", "register_plugins"]
 

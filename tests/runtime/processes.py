@@ -1,0 +1,50 @@
+"""Runs code in a process of its own: a failed build can poison the next one, and registries keep what they load."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Outcome", "run_code"]
+
+_PRELUDE = """
+import json, sys
+from hatch_tensoracle.runtime import *
+
+def attempt(function, *arguments, **options):
+    try:
+        return function(*arguments, **options)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+def answer(value):
+    print()
+    print(json.dumps(value, default=str))
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a process printed, and how it ended."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+    def answer(self) -> Any:
+        """What it gave to `answer`."""
+        assert self.status == 0, self.stderr[-2000:]
+        return json.loads(self.stdout.splitlines()[-1])
+
+
+def run_code(code: str, *arguments: str | Path, site: Path | None = None, warnings: str = "error") -> Outcome:
+    """Run the code after importing the runtime's names, `attempt` and `answer`; `site` is searched for packages."""
+    environment = os.environ | ({"PYTHONPATH": str(site)} if site else {})
+    command = [sys.executable, "-W", warnings, "-c", _PRELUDE + code, *map(str, arguments)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return Outcome(status=done.returncode, stdout=done.stdout, stderr=done.stderr)
