@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,9 +45,28 @@ class Outcome:
         return json.loads(self.stdout.splitlines()[-1])
 
 
-def run_code(code: str, *arguments: str | Path, site: Path | None = None, warnings: str = "error") -> Outcome:
-    """Run the code after importing the runtime's names, `attempt` and `answer`; `site` is searched for packages."""
+def run_code(code: str, *arguments: str | Path, site: Path | None = None, on_terminal: bool = False) -> Outcome:
+    """Run the code after importing the runtime's names, `attempt` and `answer`; warnings are errors.
+
+    `site` is searched for packages first; `on_terminal` makes stderr a terminal.
+    """
     environment = os.environ | ({"PYTHONPATH": str(site)} if site else {})
-    command = [sys.executable, "-W", warnings, "-c", _PRELUDE + code, *map(str, arguments)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    return Outcome(status=done.returncode, stdout=done.stdout, stderr=done.stderr)
+    command = [sys.executable, "-W", "error", "-c", _PRELUDE + code, *map(str, arguments)]
+    if not on_terminal:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        return Outcome(status=done.returncode, stdout=done.stdout, stderr=done.stderr)
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(command, env=environment | {"TERM": "xterm"}, stdout=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    with ThreadPoolExecutor() as pool:
+        stderr = pool.submit(_read_all, ours)
+        stdout, _ = process.communicate()
+        return Outcome(status=process.returncode, stdout=stdout.decode(), stderr=stderr.result().decode())
+
+
+def _read_all(terminal: int) -> bytes:
+    read = b""
+    with os.fdopen(terminal, "rb", buffering=0) as stream, contextlib.suppress(OSError):  # EIO: the other end is closed
+        while part := stream.read(1 << 16):
+            read += part
+    return read

@@ -197,7 +197,7 @@ def test_a_library_that_is_registered_is_verified_all_the_same(damaged: Path) ->
 def test_the_manifest_beside_a_library_is_compared_with_the_one_inside(example: Path, tmp_path: Path) -> None:
     copy = shutil.copyfile(example, tmp_path / "libcopy.so")
     (tmp_path / "libcopy.bundle.json").write_text("{}")
-    with pytest.raises(PluginLibraryError, match="the manifest inside .* is not the one beside it"):
+    with pytest.raises(PluginLibraryError, match=r"the manifest inside .* is not the one beside it"):
         register_plugins([copy], verify=True)
 
 
