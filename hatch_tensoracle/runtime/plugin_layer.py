@@ -104,8 +104,10 @@ def _converted(field: str, value: Any, dtype: str) -> Any:
 
     given = np.asarray(value)
     if given.dtype.kind in "biuf":
-        array = given.astype(dtype)
-        # Integers must be the same; of floating-point numbers the author has written more digits than there are.
-        if array.dtype.kind == "f" or np.array_equal(given, array):
+        with np.errstate(all="ignore"):
+            array = given.astype(dtype)
+        # Integers must be the same; floating-point numbers may be rounded, not overflow.
+        compare = np.isfinite if array.dtype.kind == "f" else np.asarray
+        if np.array_equal(compare(given), compare(array)):
             return array
     raise ValueError(f"field {field!r} is {value!r}, which cannot be written as the declared {dtype}")

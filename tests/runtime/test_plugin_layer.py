@@ -94,6 +94,10 @@ REFUSED = {
         "dict(count=2**31)",
         "ValueError: field 'count' is 2147483648, which cannot be written as the declared int32",
     ),
+    "number that overflows": (
+        "dict(float=1e40)",
+        "ValueError: field 'float' is 1e+40, which cannot be written as the declared float32",
+    ),
     "unknown": ("dict(cuont=3)", "ValueError: plugin AllFields has no field 'cuont'; did you mean 'count'?"),
     "unknown, like none": ("dict(zzz=3)", "ValueError: plugin AllFields has no field 'zzz'; it has count, int8, "),
     "bytes for a text": ("dict(text=b'x')", "TypeError: field 'text' is declared as CHAR, which b'x' is not"),
