@@ -89,6 +89,7 @@ class InputShape:
         return cls(kind="values", min=min, opt=opt, max=max)
 
     def __post_init__(self) -> None:
+        _one_of("InputShape: kind", self.kind, Literal["shape", "values"])
         noun = "axes" if self.kind == "shape" else "elements"
         for name in ("min", "opt", "max"):
             numbers = _integers(getattr(self, name), f"InputShape: {name}")

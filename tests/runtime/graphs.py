@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["EXAMPLE_INPUTS", "RESHAPE_INPUTS", "example_model", "reshape", "type_of"]
-
 from hatch_tensoracle.runtime import InputShape
+
+__all__ = ["EXAMPLE_INPUTS", "RESHAPE_INPUTS", "example_model", "reshape", "type_of"]
 
 _ROWS = InputShape.ranged((1, 64), (2, 64), (4, 64))
 EXAMPLE_INPUTS = {"x": _ROWS, "residual": _ROWS, "weight": InputShape.fixed((64,))}
@@ -23,11 +23,11 @@ def type_of(network: Any, name: str) -> Any:
     return getattr(distribution_of(network).module.DataType, name)
 
 
-def reshape(network: Any) -> None:
-    """Y is x in the shape that the input `shape` says, s is the shape of y; s is there for the host."""
+def reshape(network: Any, dtype: str = "INT64") -> None:
+    """The output y is x in the shape that the input `shape` says; s, for the host, is the shape of y."""
     x = network.add_input("x", type_of(network, "FLOAT"), (-1, 8))
     layer = network.add_shuffle(x)
-    layer.set_input(1, network.add_input("shape", type_of(network, "INT64"), (2,)))
+    layer.set_input(1, network.add_input("shape", type_of(network, dtype), (2,)))
     y = layer.get_output(0)
     y.name = "y"
     network.mark_output(y)

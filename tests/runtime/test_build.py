@@ -36,6 +36,18 @@ def test_a_graph_with_shape_inputs_and_shape_outputs_is_built() -> None:
     assert built("answer(build(reshape, RESHAPE_INPUTS))") > 1000
 
 
+def test_shapes_may_be_32_bits_wide_and_then_their_values_are() -> None:
+    code = """
+def graph(network):
+    reshape(network, "INT32")
+wide = RESHAPE_INPUTS | {"shape": InputShape.values((1, 8), (2, 8), (2**31, 8))}
+answer([build(graph, wide), build(graph, RESHAPE_INPUTS)])
+"""
+    refusal, size = built(code)
+    assert refusal == "ValueError: input 'shape' is INT32, which (1, 8) to (2147483648, 8) does not fit"
+    assert size > 1000
+
+
 def test_several_profiles_are_built() -> None:
     code = """
 more = {"x": InputShape.fixed((9, 8)), "shape": InputShape.values((9, 8), (9, 8), (9, 8))}

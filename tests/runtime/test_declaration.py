@@ -50,6 +50,7 @@ def test_values_may_be_negative_and_64_bits_wide() -> None:
 @pytest.mark.parametrize(
     ("make", "kind", "message"),
     [
+        (lambda: InputShape(kind="x", min=(), opt=(), max=()), ValueError, "kind must be one of shape, values"),  # type: ignore[arg-type]
         (lambda: InputShape.fixed((-1, 8)), ValueError, r"min \(-1, 8\) has -1, must be at least 0"),
         (lambda: InputShape.fixed((True,)), TypeError, "must be an integer, not True"),
         (lambda: InputShape.fixed((1.0,)), TypeError, r"must be an integer, not 1\.0"),  # type: ignore[arg-type]
