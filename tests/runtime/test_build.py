@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from hatch_tensoracle.runtime import BuilderSettings, EngineBuild, build_serialized_engine
+from hatch_tensoracle.runtime import BuilderSettings, EngineBuild, EngineBuildError, build_serialized_engine
 from runtime.processes import run_code
 
 TESTS = Path(__file__).parents[1]
@@ -322,3 +325,50 @@ answer([outcome, signal.getsignal(signal.SIGINT) is signal.default_int_handler])
 
 def test_ctrl_c_cancels_the_build() -> None:
     assert built(CANCEL) == ["cancelled", True]
+
+
+class Binding(ModuleType):
+    """A binding called `tensorrt`, as far as a build gets without a GPU; `Builder` is the test's."""
+
+    def __init__(self, builder: Callable[..., object]) -> None:
+        super().__init__("tensorrt")
+        self.Builder = builder
+        self.ILogger = type("ILogger", (), {})
+        self.NetworkDefinitionCreationFlag = type("NetworkDefinitionCreationFlag", (), {})
+        self.BuilderFlag = SimpleNamespace(TF32="TF32")
+        self.__version__ = "12.0"
+
+
+def build_with(builder: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> bytes:
+    monkeypatch.setitem(sys.modules, "tensorrt", Binding(builder))
+    declaration = EngineBuild(precision="fp32", inputs={}, runtime="tensorrt")
+    return build_serialized_engine(lambda _network: None, declaration)
+
+
+def test_tensorrt_without_a_gpu_is_a_failed_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    def builder(logger: Any) -> None:
+        logger.log(SimpleNamespace(name="ERROR"), "CUDA initialization failure with error: 35")
+        raise TypeError("pybind11::init(): factory function returned nullptr")
+
+    with pytest.raises(EngineBuildError, match=r"tensorrt 12\.0 .* has no builder here") as caught:
+        build_with(builder, monkeypatch)
+    assert caught.value.messages == ("CUDA initialization failure with error: 35",)
+
+
+def test_a_release_whose_networks_are_all_strongly_typed_has_no_flag_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a profile that TensorRT refuses is named."""
+    flags = []
+
+    def network(given: int) -> SimpleNamespace:
+        flags.append(given)
+        return SimpleNamespace(num_inputs=0, num_outputs=0)
+
+    config = SimpleNamespace(clear_flag=lambda _flag: None, add_optimization_profile=lambda _profile: -1)
+    builder = SimpleNamespace(
+        create_network=network,
+        create_builder_config=lambda: config,
+        create_optimization_profile=lambda: None,
+    )
+    with pytest.raises(EngineBuildError, match="optimization profile 0 is refused"):
+        build_with(lambda _logger: builder, monkeypatch)
+    assert flags == [0]
