@@ -28,6 +28,11 @@ DISTRIBUTIONS = {
 }
 """Modules that each may be installed as."""
 _CHOSEN_UNASKED = ("tensorrt", "tensorrt_rtx")
+_PACKAGES = {
+    "tensorrt": "hatch-tensoracle[tensorrt]",
+    "tensorrt_rtx": "hatch-tensoracle[rtx]",
+    "tensorrt_lean": "tensorrt-lean",
+}
 
 _LOG = logging.getLogger("hatch_tensoracle.tensorrt")
 _LEVELS = {
@@ -78,7 +83,7 @@ def distribution(name: str | None = None) -> Distribution:
     for module in DISTRIBUTIONS[name]:
         if _is_installed(module):
             return _distribution(name, importlib.import_module(module))
-    raise ValueError(f"{name} is not installed: pip install hatch-tensoracle[{_extra(name)}]")
+    raise ValueError(f"{name} is not installed: pip install {_PACKAGES[name]}")
 
 
 def distribution_of(thing: object) -> Distribution:
@@ -97,10 +102,6 @@ def _only_installed() -> str:
 
 def _is_installed(module: str) -> bool:
     return module in sys.modules or importlib.util.find_spec(module) is not None
-
-
-def _extra(name: str) -> str:
-    return "rtx" if name == "tensorrt_rtx" else "tensorrt"
 
 
 @functools.cache  # for the process: TensorRT keeps the first logger that it is given, and logs to the very end

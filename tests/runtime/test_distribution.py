@@ -68,6 +68,7 @@ def test_of_two_the_caller_says_which(install: object) -> None:
         (None, "no TensorRT is installed: pip install"),
         ("tensorrt", r"tensorrt is not installed: pip install hatch-tensoracle\[tensorrt\]"),
         ("tensorrt_rtx", r"tensorrt_rtx is not installed: pip install hatch-tensoracle\[rtx\]"),
+        ("tensorrt_lean", "tensorrt_lean is not installed: pip install tensorrt-lean"),
         ("trt", "must be one of tensorrt, tensorrt_rtx, tensorrt_lean, not 'trt'"),
     ],
 )
