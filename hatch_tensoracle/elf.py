@@ -103,13 +103,18 @@ class LibraryImage:
     def exports(self) -> tuple[str, ...]:
         """Names of the dynamic symbols that the library defines."""
         with _foreign_errors():
-            table = self._elf.get_section_by_name(".dynsym")
-            names = (
-                symbol.name[:_LONGEST]
-                for symbol in (table.iter_symbols() if table else ())
-                if symbol["st_shndx"] != "SHN_UNDEF" and symbol["st_info"]["bind"] != "STB_LOCAL"
-            )
-            return tuple(itertools.islice(names, _MOST))
+            return tuple(itertools.islice(self._exports(), _MOST))
+
+    def lacks(self, *names: str) -> tuple[str, ...]:
+        """Those of the names that the library does not export, however many it does."""
+        with _foreign_errors():
+            found: set[str] = set()
+            for name in self._exports():
+                if name in names:
+                    found.add(name)
+                    if len(found) == len(names):
+                        break
+            return tuple(name for name in names if name not in found)
 
     def dynamic(self, *tags: str) -> tuple[str, ...]:
         """Values of the string entries of the dynamic section with one of the tags: `needed`, `rpath`, `runpath`."""
@@ -122,6 +127,12 @@ class LibraryImage:
                 if entry.entry.d_tag == f"DT_{tag.upper()}"
             )
             return tuple(itertools.islice(values, _MOST))
+
+    def _exports(self) -> Iterator[str]:
+        table = self._elf.get_section_by_name(".dynsym")
+        for symbol in table.iter_symbols() if table else ():
+            if symbol["st_shndx"] != "SHN_UNDEF" and symbol["st_info"]["bind"] != "STB_LOCAL":
+                yield symbol.name[:_LONGEST]
 
 
 @contextlib.contextmanager

@@ -120,5 +120,4 @@ def test_the_installed_wheel_builds_an_engine(wheel: Path, tmp_path: Path) -> No
     environment.install(str(wheel))
     output = environment.run("-m", "example_plugin.build_engine", directory=tmp_path)
     assert "creates AddRmsNorm, MatmulBiasGelu" in output
-    assert "input x: DataType.HALF (-1, 4096)" in output
     assert "built an engine of " in output.splitlines()[-1]

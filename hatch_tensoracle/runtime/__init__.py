@@ -6,6 +6,7 @@ import importlib
 
 TYPE_CHECKING = False  # type checkers take it as true; importing it from typing takes longer than all the rest
 if TYPE_CHECKING:
+    from hatch_tensoracle.runtime.build import build_serialized_engine
     from hatch_tensoracle.runtime.declaration import BuilderSettings, EngineBuild, EngineIO, InputShape, TensorSpec
     from hatch_tensoracle.runtime.errors import (
         CorruptEngineError,
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
         ExecutionError,
         PluginLibraryError,
     )
+    from hatch_tensoracle.runtime.onnx_model import onnx_graph
+    from hatch_tensoracle.runtime.plugin_layer import add_plugin
+    from hatch_tensoracle.runtime.plugins import PluginLibrary, plugin_library, register_plugins
 
 __all__ = [
     "BuilderSettings",
@@ -28,11 +32,18 @@ __all__ = [
     "EngineIOError",
     "ExecutionError",
     "InputShape",
+    "PluginLibrary",
     "PluginLibraryError",
     "TensorSpec",
+    "add_plugin",
+    "build_serialized_engine",
+    "onnx_graph",
+    "plugin_library",
+    "register_plugins",
 ]
 
 _MODULES = {
+    "build": ("build_serialized_engine",),
     "declaration": ("BuilderSettings", "EngineBuild", "EngineIO", "InputShape", "TensorSpec"),
     "errors": (
         "CorruptEngineError",
@@ -43,6 +54,9 @@ _MODULES = {
         "ExecutionError",
         "PluginLibraryError",
     ),
+    "onnx_model": ("onnx_graph",),
+    "plugin_layer": ("add_plugin",),
+    "plugins": ("PluginLibrary", "plugin_library", "register_plugins"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -8,10 +8,11 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self, SupportsIndex, get_args
+from typing import Any, Literal, Self, SupportsIndex, cast, get_args
 
 __all__ = [
     "DATA_TYPES",
+    "MOST_VALUES",
     "BuilderSettings",
     "EngineBuild",
     "EngineIO",
@@ -39,7 +40,7 @@ DATA_TYPES = {
 }
 """Names of types here, and of the same in TensorRT's DataType."""
 
-_MOST_VALUES = 64
+MOST_VALUES = 64
 """Elements of a shape tensor: TensorRT's limit, documented at Dims and IOptimizationProfile::setShapeValues."""
 _INT64 = range(-(2**63), 2**63)
 _EXTENTS = range(2**63)
@@ -97,8 +98,8 @@ class InputShape:
             object.__setattr__(self, name, numbers)
         if not len(self.min) == len(self.opt) == len(self.max):
             raise ValueError(f"InputShape: min {self.min}, opt {self.opt} and max {self.max} differ in {noun}")
-        if self.kind == "values" and len(self.min) > _MOST_VALUES:
-            raise ValueError(f"InputShape: {len(self.min)} values; TensorRT takes shape tensors of {_MOST_VALUES}")
+        if self.kind == "values" and len(self.min) > MOST_VALUES:
+            raise ValueError(f"InputShape: {len(self.min)} values; TensorRT takes shape tensors of {MOST_VALUES}")
         for low, middle, high in zip(self.min, self.opt, self.max, strict=True):
             if not low <= middle <= high:
                 raise ValueError(f"InputShape: min {self.min} <= opt {self.opt} <= max {self.max} does not hold")
@@ -172,8 +173,9 @@ class EngineBuild:
 
     precision: Precision
     """What the author calls the engine: networks are strongly typed, so the graph function has the say."""
-    inputs: Mapping[str, tuple[InputShape, ...]] = field(hash=False)
-    """For every input of the graph its InputShape, or one for each optimization profile. Given alone it is for all."""
+    inputs: Mapping[str, InputShape | Sequence[InputShape]] = field(hash=False)
+    """For every input of the graph its InputShape, or one for each optimization profile. Given alone it is for all.
+    It becomes a tuple; `profile` says which is for which."""
     settings: BuilderSettings = field(default_factory=BuilderSettings)
     runtime: str | None = None
     """`tensorrt` or `tensorrt_rtx`; needed where both are installed."""
@@ -188,11 +190,10 @@ class EngineBuild:
         if not isinstance(self.inputs, Mapping):
             raise TypeError(f"EngineBuild: inputs must be a mapping of names, not {self.inputs!r}")
         inputs = {name: _shapes(name, shapes) for name, shapes in self.inputs.items()}
+        counts = {name: len(shapes) for name, shapes in inputs.items() if len(shapes) > 1}
+        if len(set(counts.values())) > 1:
+            raise ValueError(f"EngineBuild: inputs have different numbers of profiles: {counts}")
         object.__setattr__(self, "inputs", inputs)
-        count = self.profile_count
-        for name, shapes in inputs.items():
-            if len(shapes) not in {1, count}:
-                raise ValueError(f"input {name!r} has {len(shapes)} profiles, another has {count}")
         if not isinstance(self.settings, BuilderSettings):
             raise TypeError(f"EngineBuild: settings must be BuilderSettings, not {self.settings!r}")
         if not isinstance(self.runtime, str | None):
@@ -201,11 +202,14 @@ class EngineBuild:
     @property
     def profile_count(self) -> int:
         """Number of optimization profiles, at least 1."""
-        return max(map(len, self.inputs.values()), default=1)
+        return max(map(len, self._shapes().values()), default=1)
 
     def profile(self, index: int) -> dict[str, InputShape]:
         """What the optimization profile covers, by input."""
-        return {name: shapes[index if len(shapes) > 1 else 0] for name, shapes in self.inputs.items()}
+        return {name: shapes[index if len(shapes) > 1 else 0] for name, shapes in self._shapes().items()}
+
+    def _shapes(self) -> Mapping[str, tuple[InputShape, ...]]:
+        return cast("Mapping[str, tuple[InputShape, ...]]", self.inputs)
 
     def identity(self) -> dict[str, Any]:
         """What of it makes another engine, for JSON. `runtime` is left to who knows its version."""

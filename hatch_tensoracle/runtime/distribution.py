@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-__all__ = ["DISTRIBUTIONS", "Distribution", "distribution"]
+__all__ = ["DISTRIBUTIONS", "Distribution", "distribution", "distribution_of"]
 
 DISTRIBUTIONS = {
     "tensorrt": ("tensorrt",),
@@ -79,6 +79,11 @@ def distribution(name: str | None = None) -> Distribution:
         if _is_installed(module):
             return _distribution(name, importlib.import_module(module))
     raise ValueError(f"{name} is not installed: pip install hatch-tensoracle[{_extra(name)}]")
+
+
+def distribution_of(thing: object) -> Distribution:
+    """Return the TensorRT whose object it is: its class is of `tensorrt_bindings.tensorrt` or the like."""
+    return distribution(type(thing).__module__.rpartition(".")[2])
 
 
 def _only_installed() -> str:

@@ -1,0 +1,170 @@
+"""Registers plugin libraries in TensorRT's registry, each once, and finds those of installed packages."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hatch_tensoracle.elf import ElfError, LibraryImage
+from hatch_tensoracle.inspection import EXPORTS, check_library, manifest_name
+from hatch_tensoracle.runtime.distribution import Distribution, distribution
+from hatch_tensoracle.runtime.errors import PluginLibraryError
+from hatch_tensoracle.runtime.library_creators import CreatorKey, creators_of
+
+__all__ = ["PluginLibrary", "plugin_library", "register_plugins"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginLibrary:
+    """A plugin library that is registered."""
+
+    path: Path
+    """The file it was loaded from, absolute."""
+    sha256: str
+    creators: tuple[CreatorKey, ...]
+    """Those that came into the registry with it."""
+
+
+_registered: dict[tuple[str, str], PluginLibrary] = {}
+"""By distribution and digest. TensorRT keeps libraries for the process: unloading one under a live plugin crashes."""
+_loaded_as: dict[tuple[str, Path], PluginLibrary] = {}
+"""By distribution and path."""
+_lock = threading.Lock()
+
+
+def register_plugins(
+    libraries: Iterable[str | os.PathLike[str]], runtime: str | None = None, *, verify: bool = False
+) -> tuple[PluginLibrary, ...]:
+    """Load the libraries into the plugin registry of `runtime`, unless they are there; return them in this order.
+
+    Files of the same content are one library, whatever their path. `verify` checks the bundle that a library embeds
+    first, every cubin of it.
+
+    Raises PluginLibraryError for a library that is missing, unreadable, none that TensorRT takes, changed since it was
+    loaded, or whose plugin another one provides already; ValueError if it is open which TensorRT `runtime` is.
+    """
+    if isinstance(libraries, str | os.PathLike):
+        raise TypeError(f"register_plugins: libraries must be a sequence of paths, not {libraries!r}")
+    tensorrt = distribution(runtime)
+    with _lock:
+        return tuple(_registered_once(Path(path).absolute(), tensorrt, verify=verify) for path in libraries)
+
+
+def plugin_library(package: str, name: str | None = None) -> Path:
+    """Return the plugin library of an installed model package, which is not imported; `name` says which of several.
+
+    `plugin_library("example_plugin")` is `.../example_plugin/libexample_plugin.so`. Raises PluginLibraryError.
+    """
+    try:
+        spec = importlib.util.find_spec(package)
+    except ModuleNotFoundError:  # the package above it
+        spec = None
+    if spec is None:
+        raise PluginLibraryError(f"package {package!r} is not installed", remedy="Install its wheel.")
+    manifests = {
+        manifest
+        for place in spec.submodule_search_locations or ()
+        for manifest in Path(place).rglob(manifest_name("*"))
+    }
+    found = sorted(manifest.with_name(manifest.name.removesuffix(manifest_name("")) + ".so") for manifest in manifests)
+    wanted = [library for library in found if name in {None, library.name}]
+    if len(wanted) == 1:
+        return wanted[0]
+    if not found:
+        raise PluginLibraryError(f"package {package!r} has no plugin library: no *{manifest_name('')} in it")
+    names = ", ".join(library.name for library in found)
+    if name is None:
+        raise PluginLibraryError(f"package {package!r} has several plugin libraries", remedy=f"Name one of {names}.")
+    raise PluginLibraryError(f"package {package!r} has no single library {name!r}, it has {names}")
+
+
+def _registered_once(path: Path, tensorrt: Distribution, *, verify: bool) -> PluginLibrary:
+    digest = _digest(path)
+    before = _loaded_as.get((tensorrt.name, path))
+    if before is not None and before.sha256 != digest:
+        raise PluginLibraryError(
+            f"has changed since this process loaded it: SHA-256 {digest}, was {before.sha256}",
+            library=str(path),
+            remedy="Start the process again to use the new one.",
+        )
+    library = _registered.get((tensorrt.name, digest))
+    if library is None or verify:
+        _check(path, verify=verify)
+    if library is None:
+        library = _load(path, digest, tensorrt)
+        _registered[tensorrt.name, digest] = library
+    _loaded_as[tensorrt.name, path] = library
+    return library
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise PluginLibraryError(f"cannot be read: {error.strerror}", library=str(path)) from error
+
+
+def _check(path: Path, *, verify: bool) -> None:
+    """See that TensorRT will find what it looks up before anything of the library is run."""
+    try:
+        with path.open("rb") as file:
+            missing = LibraryImage(file).lacks(*EXPORTS)
+            manifest = path.with_name(manifest_name(path.name))
+            if verify:
+                beside = manifest.read_bytes() if manifest.exists() else None
+                defect = next(check_library(file, str(path), beside), None)
+                if defect is not None:
+                    raise PluginLibraryError(defect.cause, library=defect.where, remedy=defect.remedy) from defect
+    except (ElfError, OSError) as error:
+        raise PluginLibraryError(str(error), library=str(path)) from error
+    if missing:
+        raise PluginLibraryError(f"is no plugin library: it does not export {' and '.join(missing)}", library=str(path))
+
+
+def _load(path: Path, digest: str, tensorrt: Distribution) -> PluginLibrary:
+    registry = tensorrt.module.get_plugin_registry()
+    before = _creators(registry)
+    with tensorrt.messages() as messages:
+        loaded = registry.load_library(str(path))
+    if loaded is None:
+        raise PluginLibraryError(_refusal(path, before, messages, tensorrt), library=str(path))
+    if _digest(path) != digest:
+        raise PluginLibraryError("was replaced while it was loaded", library=str(path))
+    new = tuple(creator for creator in _creators(registry) if creator not in before)
+    return PluginLibrary(path=path, sha256=digest, creators=new)
+
+
+def _creators(registry: Any) -> dict[CreatorKey, None]:
+    """In the registry's order."""
+    return {
+        CreatorKey(creator.name, creator.plugin_version, creator.plugin_namespace): None
+        for creator in registry.all_creators
+    }
+
+
+def _refusal(path: Path, known: Iterable[CreatorKey], messages: Iterable[str], tensorrt: Distribution) -> str:
+    """Find out why: TensorRT tells its logger only, and has none before a builder or a runtime was made."""
+    try:
+        taken = [creator for creator in creators_of(path) if creator in set(known)]
+    except OSError as error:
+        return f"cannot be loaded: {error}"
+    for creator in taken:
+        owner = _owner(creator, tensorrt.name)
+        return f"{tensorrt} has {creator} already, of {owner}; one process cannot have both"
+    return "\n  ".join([f"is refused by {tensorrt}, which logged:", *(messages or ["(nothing)"])])
+
+
+def _owner(creator: CreatorKey, tensorrt: str) -> str:
+    owners = [
+        str(library.path)
+        for (name, _), library in _registered.items()
+        if name == tensorrt and creator in library.creators
+    ]
+    return owners[0] if owners else "a library that was not loaded by register_plugins"
