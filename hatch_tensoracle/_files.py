@@ -9,7 +9,7 @@ from pathlib import Path
 __all__ = ["write_whole"]
 
 
-def write_whole(path: Path, *parts: bytes | memoryview, durable: bool = False) -> None:
+def write_whole(path: Path, *parts: bytes, durable: bool = False) -> None:
     """Write the file aside and put it in its place, below directories that are made. Readers of the old one keep it.
 
     A `durable` file is the whole one after a loss of power too, not only after that of the process.

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from hatch_tensoracle._paths import cache_directory
-from hatch_tensoracle.runtime.engine_file import Creator, EngineHeader, read_header, read_plan, write_engine
+from hatch_tensoracle.runtime.engine_file import EngineHeader, read_header, read_plan, write_engine
 from hatch_tensoracle.runtime.errors import CorruptEngineError, EngineCacheError, EngineConditionError
 from hatch_tensoracle.runtime.identity import differences, identity_of
+from hatch_tensoracle.runtime.library_creators import CreatorKey
 
 __all__ = ["CachedEngine", "EngineCache", "SavedEngine"]
 
@@ -24,8 +25,8 @@ class SavedEngine:
     """A plan in memory, and what was saved with it."""
 
     path: Path
-    plan: bytes | memoryview
-    creators: tuple[Creator, ...]
+    plan: bytes
+    creators: tuple[CreatorKey, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +91,7 @@ class EngineCache:
         finally:
             lock.release()
 
-    def save(self, conditions: Mapping[str, Any], plan: bytes, creators: tuple[Creator, ...]) -> SavedEngine:
+    def save(self, conditions: Mapping[str, Any], plan: bytes, creators: tuple[CreatorKey, ...]) -> SavedEngine:
         """Save an engine, for good when this returns. Call it inside `building`. Raises EngineCacheError."""
         path = self._path(identity_of(conditions))
         with _access(path, "saved"):
@@ -141,7 +142,7 @@ class EngineCache:
             engines = self.engines()
             size = sum(engine.size for engine in engines)
             for engine in engines:
-                if size > limit and self._remove(engine):
+                if size > limit and self.remove(engine):
                     removed.append(engine)
                     size -= engine.size
             for part in self.directory.glob(f".*{_SUFFIX}-*"):
@@ -150,12 +151,15 @@ class EngineCache:
                         part.unlink(missing_ok=True)
         return removed
 
-    def _remove(self, engine: CachedEngine) -> bool:
+    def remove(self, engine: CachedEngine) -> bool:
+        """Remove an engine, unless it is being built or was opened since it was listed; return whether it is gone."""
         with self._locked_now(engine.identity) as is_ours:
-            if is_ours and engine.path.stat().st_mtime_ns == engine.last_used_ns:
-                engine.path.unlink()
-                return True
-        return False
+            if is_ours:
+                with contextlib.suppress(FileNotFoundError):  # somebody else has removed it
+                    if engine.path.stat().st_mtime_ns != engine.last_used_ns:
+                        return False
+                    engine.path.unlink()
+            return is_ours
 
     def _remove_parts(self, path: Path) -> None:
         """Those of processes that died while they saved this engine."""

@@ -5,35 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hatch_tensoracle.runtime.engine_file import Creator
+from hatch_tensoracle.runtime.library_creators import CreatorKey
 
 __all__ = ["missing_creators", "used_creators"]
 
 
-def used_creators(network: Any, trt: Any) -> tuple[Creator, ...]:
+def used_creators(network: Any, trt: Any) -> tuple[CreatorKey, ...]:
     """Return the creators of the network's plugins, each once: those that its plan asks the registry for."""
     layers = (network.get_layer(index) for index in range(network.num_layers))
     found = (_creator(layer, trt) for layer in layers)
     return tuple(dict.fromkeys(creator for creator in found if creator is not None))
 
 
-def missing_creators(needed: Sequence[Creator], trt: Any) -> list[Creator]:
+def missing_creators(needed: Sequence[CreatorKey], trt: Any) -> list[CreatorKey]:
     """Return those that no library has registered in this process."""
     known = {
-        Creator(name=creator.name, version=creator.plugin_version, namespace=creator.plugin_namespace)
+        CreatorKey(creator.name, creator.plugin_version, creator.plugin_namespace)
         for creator in trt.get_plugin_registry().all_creators
     }
     return [creator for creator in needed if creator not in known]
 
 
-def _creator(layer: Any, trt: Any) -> Creator | None:
+def _creator(layer: Any, trt: Any) -> CreatorKey | None:
     # The binding hands out every layer as an ILayer, of which the class is to be changed to reach what it adds.
     if layer.type == trt.LayerType.PLUGIN_V3:
         layer.__class__ = trt.IPluginV3Layer
         core = layer.plugin.get_capability_interface(trt.PluginCapabilityType.CORE)
-        return Creator(name=core.plugin_name, version=core.plugin_version, namespace=core.plugin_namespace)
+        return CreatorKey(core.plugin_name, core.plugin_version, core.plugin_namespace)
     if layer.type == trt.LayerType.PLUGIN_V2:
         layer.__class__ = trt.IPluginV2Layer
         plugin = layer.plugin
-        return Creator(name=plugin.plugin_type, version=plugin.plugin_version, namespace=plugin.plugin_namespace)
+        return CreatorKey(plugin.plugin_type, plugin.plugin_version, plugin.plugin_namespace)
     return None

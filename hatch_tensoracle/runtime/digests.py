@@ -16,7 +16,7 @@ from hatch_tensoracle._files import write_whole
 from hatch_tensoracle._paths import cache_directory
 from hatch_tensoracle.runtime.errors import EngineConditionError
 
-__all__ = ["file_digest", "forget_digests", "seal", "unseal", "weight_digests"]
+__all__ = ["forget_digests", "seal", "unseal", "weight_digests"]
 
 _FORMAT = 1
 _SEAL_BYTES = 65
@@ -40,17 +40,12 @@ def weight_digests(files: Sequence[str | os.PathLike[str]], *, refresh: bool = F
     paths = [Path(os.path.abspath(file)) for file in files]  # noqa: PTH100 - links stay: they are what can be re-pointed
     digests = {} if refresh else {path: digest for path in paths if (digest := _recalled(path))}
     if unknown := [path for path in dict.fromkeys(paths) if path not in digests]:
+        unknown.sort(key=lambda path: path.stat().st_size, reverse=True)  # the last one is then soon done
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(min(len(unknown), len(os.sched_getaffinity(0)))) as pool:  # hashing releases the GIL
             digests |= zip(unknown, pool.map(_taken, unknown), strict=True)
     return tuple(digests[path] for path in paths)
-
-
-def file_digest(path: str | os.PathLike[str]) -> str:
-    """Read a file and return its SHA-256 in hexadecimal. Raises OSError."""
-    with Path(path).open("rb", buffering=0) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def forget_digests(*, of_missing_files: bool = False) -> None:

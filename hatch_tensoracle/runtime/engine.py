@@ -12,14 +12,18 @@ from hatch_tensoracle.runtime.build import build_serialized_engine
 from hatch_tensoracle.runtime.cache import EngineCache, SavedEngine
 from hatch_tensoracle.runtime.creators import missing_creators, used_creators
 from hatch_tensoracle.runtime.declaration import EngineBuild, EngineIO, refuse_options
-from hatch_tensoracle.runtime.digests import file_digest, weight_digests
+from hatch_tensoracle.runtime.digests import weight_digests
 from hatch_tensoracle.runtime.distribution import Distribution, distribution
-from hatch_tensoracle.runtime.engine_file import Creator
 from hatch_tensoracle.runtime.engine_io import check_io
 from hatch_tensoracle.runtime.errors import CorruptEngineError, EngineConditionError
 from hatch_tensoracle.runtime.gpu import current_gpu
 from hatch_tensoracle.runtime.identity import differences, engine_conditions
+from hatch_tensoracle.runtime.library_creators import CreatorKey
 from hatch_tensoracle.runtime.plugins import register_plugins
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hatch_tensoracle.runtime.execution import EngineExecution
 
 __all__ = ["EngineHandle", "open_engine"]
 
@@ -34,10 +38,18 @@ class EngineHandle:
     """TensorRT's IRuntime."""
     engine: Any
     """TensorRT's ICudaEngine."""
+    distribution: Distribution
+    """The TensorRT that it is of."""
     path: Path
     """The saved engine's file."""
     was_built: bool
     """Whether this call built it, rather than found it."""
+
+    def create_execution(self, *, caller_workspace: bool = False) -> EngineExecution:
+        """Return an independent execution of the engine; see EngineExecution. Raises ExecutionError."""
+        from hatch_tensoracle.runtime.execution import EngineExecution
+
+        return EngineExecution(self, caller_workspace=caller_workspace)
 
 
 def open_engine(  # noqa: PLR0913 - all but two by name
@@ -50,6 +62,7 @@ def open_engine(  # noqa: PLR0913 - all but two by name
     weights: _Files = (),
     plugins: _Files = (),
     force_rebuild: bool = False,
+    progress: bool | None = None,
     **options: object,
 ) -> EngineHandle:
     """Return the engine that was saved for the same conditions; if there is none, build and save it.
@@ -57,7 +70,8 @@ def open_engine(  # noqa: PLR0913 - all but two by name
     Conditions are the contents of `weights` and `plugins`, `name`, `graph_version`, `declaration`, the GPU, the system
     and TensorRT's version. The function `graph` is called to build only: what it reads besides `weights` is a condition
     only if `graph_version` says so. Of processes that open one engine at once, one builds. `force_rebuild` reads the
-    weights again and replaces what is saved. `io` is compared with the engine, and is no condition.
+    weights again and replaces what is saved. `io` is compared with the engine, and is no condition. `progress` is that
+    of `build_serialized_engine`.
 
     Raises TypeError and ValueError for what is declared wrongly, PluginLibraryError, GpuError, EngineBuildError, and
     of EngineCacheError: CorruptEngineError for a damaged file, or one that TensorRT does not take; EngineConditionError
@@ -67,7 +81,6 @@ def open_engine(  # noqa: PLR0913 - all but two by name
     _check_text("name", name)
     _check_text("graph_version", graph_version)
     tensorrt = distribution(declaration.runtime)
-    register_plugins(plugins, runtime=tensorrt.name)
 
     def conditions(*, refresh: bool = False) -> dict[str, Any]:
         return engine_conditions(
@@ -75,7 +88,7 @@ def open_engine(  # noqa: PLR0913 - all but two by name
             name=name,
             graph_version=graph_version,
             weights=weight_digests(weights, refresh=refresh),
-            plugins=[file_digest(library) for library in plugins],
+            plugins=[library.sha256 for library in register_plugins(plugins, tensorrt.name)],
             gpu=current_gpu(),
             tensorrt=(tensorrt.name, tensorrt.version),
         )
@@ -86,12 +99,12 @@ def open_engine(  # noqa: PLR0913 - all but two by name
         with cache.building(wanted):
             saved = None if force_rebuild else cache.load(wanted)  # another process has built it meanwhile
             if was_built := saved is None:
-                plan, creators = _build(graph, declaration, plugins, tensorrt)
+                plan, creators = _build(graph, declaration, plugins, tensorrt, progress=progress)
                 _refuse_changes(wanted, conditions())
                 saved = cache.save(wanted, plan, creators)
     runtime, engine = _deserialize(saved, declaration, tensorrt)
     check_io(engine, io, declaration, saved.path)
-    return EngineHandle(runtime=runtime, engine=engine, path=saved.path, was_built=was_built)
+    return EngineHandle(runtime=runtime, engine=engine, distribution=tensorrt, path=saved.path, was_built=was_built)
 
 
 def _check_text(option: str, value: object) -> None:
@@ -102,9 +115,14 @@ def _check_text(option: str, value: object) -> None:
 
 
 def _build(
-    graph: Callable[[Any], object], declaration: EngineBuild, plugins: _Files, tensorrt: Distribution
-) -> tuple[bytes, tuple[Creator, ...]]:
-    creators: tuple[Creator, ...] = ()
+    graph: Callable[[Any], object],
+    declaration: EngineBuild,
+    plugins: _Files,
+    tensorrt: Distribution,
+    *,
+    progress: bool | None,
+) -> tuple[bytes, tuple[CreatorKey, ...]]:
+    creators: tuple[CreatorKey, ...] = ()
 
     def observed(network: Any) -> object:
         nonlocal creators
@@ -112,7 +130,7 @@ def _build(
         creators = used_creators(network, tensorrt.module)
         return result
 
-    return build_serialized_engine(observed, declaration, plugins), creators
+    return build_serialized_engine(observed, declaration, plugins, progress=progress), creators
 
 
 def _refuse_changes(before: dict[str, Any], after: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import mmap
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BufferedReader
@@ -21,28 +21,14 @@ from typing import Any
 from hatch_tensoracle._files import write_whole
 from hatch_tensoracle.runtime.digests import seal, unseal
 from hatch_tensoracle.runtime.errors import CorruptEngineError
+from hatch_tensoracle.runtime.library_creators import CreatorKey
 
-__all__ = ["Creator", "EngineHeader", "read_header", "read_plan", "write_engine"]
+__all__ = ["EngineHeader", "read_header", "read_plan", "write_engine"]
 
 _MAGIC = b"hatch-tensoracle engine 1\n"
 _MAX_HEADER = 1 << 24
 """Bytes: far more than any declaration takes."""
-_CHUNK = 1 << 20
-"""Bytes that are hashed while they are still in the processor's cache."""
 _REMEDY = "Build it again: open_engine(force_rebuild=True)"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Creator:
-    """A plugin creator as TensorRT's registry knows it."""
-
-    name: str
-    version: str
-    namespace: str
-
-    def __str__(self) -> str:
-        """For messages."""
-        return f"{self.name!r}, version {self.version!r}, namespace {self.namespace!r}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,16 +37,14 @@ class EngineHeader:
 
     conditions: Mapping[str, object]
     """See `identity`."""
-    creators: tuple[Creator, ...]
+    creators: tuple[CreatorKey, ...]
     """Of the plugins in the network: deserialisation asks for them."""
     plan_size: int
     """Bytes."""
     plan_sha256: str
 
 
-def write_engine(
-    path: Path, plan: bytes | memoryview, *, conditions: Mapping[str, Any], creators: tuple[Creator, ...]
-) -> None:
+def write_engine(path: Path, plan: bytes, *, conditions: Mapping[str, Any], creators: tuple[CreatorKey, ...]) -> None:
     """Save a plan, atomically and durably. Raises OSError."""
     header = EngineHeader(
         conditions=conditions,
@@ -79,27 +63,20 @@ def read_header(file: BufferedReader, path: Path) -> EngineHeader:
     sealed = file.readline(_MAX_HEADER) + file.readline(_MAX_HEADER)
     try:
         content = json.loads(unseal(sealed))
-        content["creators"] = tuple(Creator(**creator) for creator in content["creators"])
+        content["creators"] = tuple(CreatorKey(*creator) for creator in content["creators"])
         return EngineHeader(**content)
     except (KeyError, TypeError, ValueError) as error:
         raise _corrupt(path, f"has a damaged header: {error}") from error
 
 
-def read_plan(file: BufferedReader, header: EngineHeader, path: Path) -> memoryview:
-    """Read the plan into memory of its own. Raises CorruptEngineError if it is not the one that was saved."""
-    if header.plan_size <= 0:
-        raise _corrupt(path, f"has a plan of {header.plan_size} bytes")
-    # Pages come as they are written to, in large ones where the kernel has them; a bytearray would be filled twice.
-    memory = mmap.mmap(-1, header.plan_size)
-    memory.madvise(mmap.MADV_HUGEPAGE)
-    plan, digest, size = memoryview(memory), hashlib.sha256(), 0
-    while count := file.readinto(plan[size : size + _CHUNK]):
-        digest.update(plan[size : size + count])
-        size += count
-    if size != header.plan_size or file.read(1):
-        raise _corrupt(path, f"is not as long as it was: of {header.plan_size} bytes of plan, {size} or more are there")
-    if digest.hexdigest() != header.plan_sha256:
-        raise _corrupt(path, f"has a damaged plan: SHA-256 is {digest.hexdigest()}, was {header.plan_sha256}")
+def read_plan(file: BufferedReader, header: EngineHeader, path: Path) -> bytes:
+    """Read the plan, from where the header ends. Raises CorruptEngineError if it is not the one that was saved."""
+    size = os.fstat(file.fileno()).st_size - file.tell()
+    if size != header.plan_size:
+        raise _corrupt(path, f"is not as long as it was: its plan of {header.plan_size} bytes has {size}")
+    plan = file.read(size)
+    if (digest := hashlib.sha256(plan).hexdigest()) != header.plan_sha256:
+        raise _corrupt(path, f"has a damaged plan: SHA-256 {digest}, was {header.plan_sha256}")
     return plan
 
 

@@ -36,11 +36,10 @@ def _differences(engine: Any, io: EngineIO, declaration: EngineBuild) -> Iterato
         for field, seen, expected in _fields(engine, name, spec):
             if seen != expected:
                 yield name, field, seen, expected
-    for name, shapes in declaration.inputs.items():
-        if engine.num_optimization_profiles != declaration.profile_count:
-            yield name, "profile", engine.num_optimization_profiles, declaration.profile_count
-        for index in range(declaration.profile_count):
-            shape = shapes[index if len(shapes) > 1 else 0]
+    if engine.num_optimization_profiles != declaration.profile_count:
+        yield next(iter(there)), "profiles", engine.num_optimization_profiles, declaration.profile_count
+    for index in range(declaration.profile_count):
+        for name, shape in declaration.profile(index).items():
             expected = [shape.min, shape.opt, shape.max]
             if (seen := _profile(engine, name, shape, index)) != expected:
                 yield name, f"profile {index}", seen, expected
