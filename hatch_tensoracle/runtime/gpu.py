@@ -84,6 +84,8 @@ class _Driver:
     def total_memory(self, device: int) -> int:
         size = ctypes.c_size_t()
         self._call("the GPU's total memory", "cuDeviceTotalMem_v2", ctypes.byref(size), device)
+        if not size.value:
+            raise GpuError("the GPU's total memory cannot be read: cuDeviceTotalMem gives 0")
         return size.value
 
     def attribute(self, device: int, what: str, number: int, *, least: int = 1) -> int:
