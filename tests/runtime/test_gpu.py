@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.tools import run, tool
@@ -77,7 +78,7 @@ def test_the_device_of_the_current_context_is_read(stub: Path) -> None:
         pytest.param({"attribute_76": 0}, "compute_capability", "8.0", id="minor"),
     ],
 )
-def test_each_property_is_told_apart(stub: Path, said: dict[str, object], field: str, value: object) -> None:
+def test_each_property_is_told_apart(stub: Path, said: dict[str, object], field: str, value: Any) -> None:
     assert read(stub, **said) == dataclasses.replace(RTX_4090, **{field: value})
 
 
