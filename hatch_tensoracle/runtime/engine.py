@@ -78,6 +78,10 @@ def open_engine(  # noqa: PLR0913 - all but two by name
     for one saved under other conditions, and for a plugin creator that is missing; EngineIOError.
     """
     refuse_options("open_engine", options)
+    if not isinstance(declaration, EngineBuild):
+        raise TypeError(f"open_engine: declaration must be an EngineBuild, not {declaration!r}")
+    if not isinstance(io, EngineIO):
+        raise TypeError(f"open_engine: io must be an EngineIO, not {io!r}")
     _check_text("name", name)
     _check_text("graph_version", graph_version)
     tensorrt = distribution(declaration.runtime)
@@ -149,7 +153,7 @@ def _deserialize(saved: SavedEngine, declaration: EngineBuild, tensorrt: Distrib
     if not declaration.settings.embed_plugins:
         for creator in missing_creators(saved.creators, tensorrt.module):
             raise EngineConditionError(
-                f"needs the plugin creator {creator}, which no library has registered in this process",
+                f"needs the creator of {creator}, which no library has registered in this process",
                 field="creator",
                 expected=creator,
                 file=str(saved.path),
@@ -161,9 +165,8 @@ def _deserialize(saved: SavedEngine, declaration: EngineBuild, tensorrt: Distrib
             runtime.engine_host_code_allowed = True  # such plans carry the code that reads them
         engine = runtime.deserialize_cuda_engine(saved.plan)
     if engine is None:
-        messages = "".join(f"\n  {message}" for message in logged) or "\n  (TensorRT logged nothing)"
         raise CorruptEngineError(
-            f"{tensorrt} cannot deserialize it; TensorRT logged:{messages}\n",
+            f"cannot be deserialized by {tensorrt}, which logged: {'; '.join(logged) or '(nothing)'}",
             file=str(saved.path),
             remedy="Does open_engine(plugins=...) name all plugin libraries? If so, build it again: force_rebuild=True",
         )
