@@ -82,7 +82,58 @@ def test_the_onnx_parser_of_tensorrt_rtx_takes_both_plugins_in_one_model(sites: 
     assert built["plan_bytes"] > 0
 
 
+REGISTER_ONCE = """
+import json, sys
+from hatch_tensoracle.runtime import PluginLibraryError, register_plugins
+runtime, library, other = sys.argv[1:]
+first, again = register_plugins([library, library], runtime)
+try:
+    register_plugins([other], runtime)
+except PluginLibraryError as error:
+    print(json.dumps([first is again, [creator.name for creator in first.creators], str(error)]))
+"""
+
+
 @pytest.mark.parametrize("version", versions(LEAN))
 def test_a_lean_runtime_registers_both_plugins(sites: Path, library: str, version: str) -> None:
     seen = json.loads(run(installed(sites, "lean", version), "-c", REGISTER, library))
     assert seen == [version, [True], {"AddRmsNorm": ["epsilon"], "MatmulBiasGelu": ["bias", "tf32"]}]
+
+
+def assert_registered_once(site: Path, runtime: str, library: str, tmp_path: Path) -> None:
+    other = tmp_path / "libother.so"
+    other.write_bytes(Path(library).read_bytes() + b"another")
+    is_one, creators, refusal = json.loads(run(site, "-c", REGISTER_ONCE, runtime, library, str(other)))
+    assert is_one
+    assert creators == ["AddRmsNorm", "MatmulBiasGelu"]
+    assert f"has plugin AddRmsNorm version 1 already, of {library}" in refusal
+
+
+@pytest.mark.parametrize("version", versions(LEAN))
+def test_the_runtime_package_registers_once_in_a_lean_runtime(
+    sites: Path, library: str, tmp_path: Path, version: str
+) -> None:
+    assert_registered_once(installed(sites, "lean", version), "tensorrt_lean", library, tmp_path)
+
+
+@pytest.mark.parametrize("version", versions(RTX))
+def test_the_runtime_package_registers_once_in_tensorrt_rtx(
+    sites: Path, library: str, tmp_path: Path, version: str
+) -> None:
+    assert_registered_once(installed(sites, "rtx", version), "tensorrt_rtx", library, tmp_path)
+
+
+BUILD = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from runtime.graphs import RESHAPE_INPUTS, reshape
+from hatch_tensoracle.runtime import BuilderSettings, EngineBuild, build_serialized_engine
+settings = BuilderSettings(compute_capabilities=("sm86", "sm89"), optimization_level=2, aliased_plugin_io=True)
+declaration = EngineBuild(precision="fp32", inputs=RESHAPE_INPUTS, settings=settings, runtime="tensorrt_rtx")
+print(len(build_serialized_engine(reshape, declaration)))
+"""
+
+
+@pytest.mark.parametrize("version", versions(RTX))
+def test_the_runtime_package_builds_an_engine_in_tensorrt_rtx(sites: Path, version: str) -> None:
+    assert int(run(installed(sites, "rtx", version), "-c", BUILD)) > 1000

@@ -36,9 +36,7 @@ def configure(config: Any, settings: BuilderSettings, libraries: Sequence[str], 
     if settings.embed_plugins:
         config.plugins_to_serialize = list(libraries)
     if settings.compute_capabilities:
-        config.num_compute_capabilities = len(settings.compute_capabilities)
-        for index, name in enumerate(settings.compute_capabilities):
-            config.set_compute_capability(getattr(trt.ComputeCapability, name.upper()), index)
+        _set_compute_capabilities(config, settings.compute_capabilities, trt)
     if settings.timing_cache is not None:
         _load_timing_cache(config, Path(settings.timing_cache))
 
@@ -75,6 +73,13 @@ def _lacking(settings: BuilderSettings, tensorrt: Distribution) -> Iterator[tupl
 
 def _hardware_compatibility(settings: BuilderSettings, trt: Any) -> Any:
     return getattr(trt.HardwareCompatibilityLevel, settings.hardware_compatibility.upper(), None)
+
+
+def _set_compute_capabilities(config: Any, names: Sequence[str], trt: Any) -> None:
+    config.num_compute_capabilities = len(names)
+    for index, name in enumerate(names):
+        if not config.set_compute_capability(getattr(trt.ComputeCapability, name.upper()), index):
+            raise EngineBuildError(f"compute capability {name} is refused")
 
 
 def _load_timing_cache(config: Any, path: Path) -> None:

@@ -89,6 +89,7 @@ class InputShape:
         return cls(kind="values", min=min, opt=opt, max=max)
 
     def __post_init__(self) -> None:
+        _one_of("InputShape: kind", self.kind, Literal["shape", "values"])
         noun = "axes" if self.kind == "shape" else "elements"
         for name in ("min", "opt", "max"):
             numbers = _integers(getattr(self, name), f"InputShape: {name}")
@@ -130,7 +131,7 @@ class BuilderSettings:
     """The plan carries the plugin libraries, and reading it loads them: whoever opens it must trust it."""
     aliased_plugin_io: bool = False
     """Plugins may write outputs over inputs."""
-    compute_capabilities: tuple[str, ...] = ()
+    compute_capabilities: Sequence[str] = ()
     """GPU generations that TensorRT-RTX builds for, such as `sm89`, or `current`; none is its default."""
 
     def __new__(cls, **options: object) -> Self:

@@ -10,6 +10,7 @@ from hatch_tensoracle.runtime.declaration import MOST_VALUES, EngineBuild, Input
 __all__ = ["check_network"]
 
 _SHAPE_TYPES = {"INT32", "INT64"}
+_INT32 = range(-(2**31), 2**31)
 
 
 def check_network(network: Any, declaration: EngineBuild) -> None:
@@ -40,6 +41,8 @@ def _shape_problems(name: str, tensor: Any, declared: InputShape) -> Iterator[st
             yield f"input {name!r} is declared by its values, and the graph uses it as no shape"
         elif -1 not in shape and len(declared.min) != (shape[0] if shape else 1):
             yield f"input {name!r} has shape {shape} and {len(declared.min)} values declared"
+        elif tensor.dtype.name == "INT32" and not all(n in _INT32 for n in (*declared.min, *declared.max)):
+            yield f"input {name!r} is INT32, which {declared.min} to {declared.max} does not fit"
     elif tensor.is_shape_tensor:
         yield f"input {name!r} is used as a shape by the graph: declare its values, InputShape.values(min, opt, max)"
     elif len(declared.min) != len(shape):

@@ -9,7 +9,7 @@ from typing import Any
 from hatch_tensoracle.runtime.distribution import Distribution, distribution_of
 from hatch_tensoracle.runtime.errors import EngineBuildError
 
-__all__ = ["add_plugin", "create_plugin"]
+__all__ = ["add_plugin"]
 
 _FIELD_TYPES = {
     "float16": "FLOAT16",
@@ -46,17 +46,16 @@ def add_plugin(  # noqa: PLR0913, PLR0917 - what names a plugin, and what it get
             f"{tensorrt.name} has no call that adds a plugin to a network: give the graph as an ONNX model, in which a "
             f"node has the operator type {name!r}, with onnx_graph of hatch_tensoracle.runtime"
         )
-    plugin = create_plugin(tensorrt, name, version, fields or {}, namespace)
+    plugin = _create_plugin(tensorrt, name, version, fields or {}, namespace)
     layer = network.add_plugin_v3(list(inputs), [], plugin)
     if layer is None:
         raise EngineBuildError(f"plugin {name} version {version} could not be added to the network")
     return layer
 
 
-def create_plugin(
+def _create_plugin(
     tensorrt: Distribution, name: str, version: str, fields: Mapping[str, Any], namespace: str = ""
 ) -> Any:
-    """Return the plugin as its registered creator makes it for a build. Raises as `add_plugin` does."""
     trt = tensorrt.module
     creator = trt.get_plugin_registry().get_creator(name, version, namespace)
     if creator is None:
@@ -73,9 +72,11 @@ def create_plugin(
     collection = trt.PluginFieldCollection(
         [trt.PluginField(field, array, getattr(trt.PluginFieldType, type_)) for field, (array, type_) in arrays.items()]
     )
-    plugin = creator.create_plugin(name, collection, trt.TensorRTPhase.BUILD)
+    with tensorrt.messages() as messages:
+        plugin = creator.create_plugin(name, collection, trt.TensorRTPhase.BUILD)
     if plugin is None:
-        raise EngineBuildError(f"plugin {name} version {version} refuses the fields {dict(fields)}")
+        cause = f"plugin {name} version {version} refuses the fields {dict(fields)}"
+        raise EngineBuildError(cause, messages=tuple(messages))
     return plugin
 
 
@@ -101,8 +102,12 @@ def _array(field: str, value: Any, declared: str) -> tuple[Any, str]:
 def _converted(field: str, value: Any, dtype: str) -> Any:
     import numpy as np
 
-    given, array = np.asarray(value), np.asarray(value).astype(dtype)
-    # Integers must be the same; of floating-point numbers the author has written more digits than there are.
-    if given.dtype.kind not in "biuf" or (array.dtype.kind != "f" and not np.array_equal(given, array)):
-        raise ValueError(f"field {field!r} is {value!r}, which cannot be written as the declared {dtype}")
-    return array
+    given = np.asarray(value)
+    if given.dtype.kind in "biuf":
+        with np.errstate(all="ignore"):
+            array = given.astype(dtype)
+        # Integers must be the same; floating-point numbers may be rounded, not overflow.
+        compare = np.isfinite if array.dtype.kind == "f" else np.asarray
+        if np.array_equal(compare(given), compare(array)):
+            return array
+    raise ValueError(f"field {field!r} is {value!r}, which cannot be written as the declared {dtype}")

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from hatch_tensoracle.elf import ElfError, LibraryImage
-from hatch_tensoracle.inspection import EXPORTS, check_library, manifest_name
 from hatch_tensoracle.runtime.distribution import Distribution, distribution
 from hatch_tensoracle.runtime.errors import PluginLibraryError
-from hatch_tensoracle.runtime.library_creators import CreatorKey, creators_of
+from hatch_tensoracle.runtime.plugin_creators import CreatorKey, creators_of
 
 __all__ = ["PluginLibrary", "plugin_library", "register_plugins"]
 
@@ -61,6 +60,8 @@ def plugin_library(package: str, name: str | None = None) -> Path:
 
     `plugin_library("example_plugin")` is `.../example_plugin/libexample_plugin.so`. Raises PluginLibraryError.
     """
+    from hatch_tensoracle.inspection import manifest_name
+
     try:
         spec = importlib.util.find_spec(package)
     except ModuleNotFoundError:  # the package above it
@@ -113,6 +114,8 @@ def _digest(path: Path) -> str:
 
 def _check(path: Path, *, verify: bool) -> None:
     """See that TensorRT will find what it looks up before anything of the library is run."""
+    from hatch_tensoracle.inspection import EXPORTS, check_library, manifest_name
+
     try:
         with path.open("rb") as file:
             missing = LibraryImage(file).lacks(*EXPORTS)

@@ -55,7 +55,7 @@ class _Phases:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        with Progress(*columns, console=Console(stderr=True), transient=True) as self._display:
+        with Progress(*columns, console=Console(stderr=True, force_terminal=True), transient=True) as self._display:
             yield
         self._display = None
 
@@ -83,6 +83,7 @@ def _monitor(trt: Any, phases: _Phases) -> Any:
             return call(*arguments)
         except Exception as error:  # noqa: BLE001 - raised again after the build
             phases.failure = phases.failure or error
+            phases.cancel()
             return False
 
     class Monitor(trt.IProgressMonitor):  # type: ignore[misc]
