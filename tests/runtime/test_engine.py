@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,17 +18,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hatch_tensoracle.runtime.library_creators import CreatorKey
 
 from hatch_tensoracle.runtime import engine as engine_module
 from hatch_tensoracle.runtime.cache import EngineCache
 from hatch_tensoracle.runtime.creators import missing_creators, used_creators
-from hatch_tensoracle.runtime.declaration import BuilderSettings, EngineIO, InputShape, TensorSpec
+from hatch_tensoracle.runtime.declaration import BuilderSettings, EngineBuild, EngineIO, InputShape, TensorSpec
 from hatch_tensoracle.runtime.distribution import distribution
 from hatch_tensoracle.runtime.errors import CorruptEngineError, EngineCacheError, EngineConditionError, EngineIOError
-from hatch_tensoracle.runtime.library_creators import CreatorKey
 from runtime import stand_in
 from runtime.conditions import DECLARATION, GPU
 from runtime.opening import IO, TENSORS, opened_example
+from runtime.processes import run_code
 
 CREATOR = CreatorKey("AddRmsNorm", "1", "")
 
@@ -343,32 +345,48 @@ REAL = """
 import sys
 from unittest.mock import patch
 sys.path.insert(0, sys.argv[1])
-from hatch_tensoracle.runtime import *
 from hatch_tensoracle.runtime import engine
 from runtime.conditions import GPU
-from runtime.models import add_rms_norm
+from runtime.graphs import EXAMPLE_INPUTS, example_model
 register_plugins(sys.argv[2:], "tensorrt_rtx")
-rows, columns = InputShape.ranged((1, 64), (4, 64), (8, 64)), InputShape.fixed((64,))
-inputs = {"x": rows, "residual": rows, "weight": columns}
-declaration = EngineBuild(precision="fp16", inputs=inputs, runtime="tensorrt_rtx")
-rows, columns = TensorSpec("fp16", (-1, 64)), TensorSpec("fp16", (64,))
-io = EngineIO(inputs={"x": rows, "residual": rows, "weight": columns}, outputs={"y": rows, "r": rows})
+declaration = EngineBuild(precision="fp16", inputs=EXAMPLE_INPUTS, runtime="tensorrt_rtx")
+rows = TensorSpec("fp16", (-1, 64))
+io = EngineIO(inputs={"x": rows, "residual": rows, "weight": TensorSpec("fp16", (64,))}, outputs={"y": rows, "r": rows})
 with patch.object(engine, "current_gpu", lambda: GPU):
-    open_engine(onnx_graph(add_rms_norm()), declaration, name="norm", graph_version="1", io=io)
+    graph = onnx_graph(example_model(epsilon=1e-5))
+    answer(str(attempt(open_engine, graph, declaration, name="norm", graph_version="1", io=io)))
 """
 
 
 def test_tensorrt_rtx_says_which_creators_its_network_uses(example_output: Path, cache: EngineCache) -> None:
     """It builds on the CPU. Here its plugin is registered by somebody else, then, in another process, by nobody."""
-    command = [sys.executable, "-c", REAL, str(Path(__file__).parents[1])]
-    library = str(example_output / "example_plugin" / "libexample_plugin.so")
-    subprocess.run([*command, library], capture_output=True, check=False)  # beyond the build it needs a GPU
-    (saved,) = cache.engines()
+    tests = Path(__file__).parents[1]
+    run_code(REAL, tests, example_output / "example_plugin" / "libexample_plugin.so").answer()
+    (saved,) = cache.engines()  # beyond it TensorRT needs a GPU
     assert saved.header is not None
     assert saved.header.creators == (CREATOR,)
-    opened = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "EngineConditionError" in opened.stderr
-    assert f"needs the creator of {CREATOR}, which no library has registered" in opened.stderr
+    said = run_code(REAL, tests).answer()
+    assert said.startswith("EngineConditionError: ")
+    assert f"needs the creator of {CREATOR}, which no library has registered in this process" in said
+
+
+# Documentation
+
+
+def test_the_example_of_the_documentation_opens(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "runtime.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page.partition("\n## Open\n")[2].partition("\n## ")[0], re.DOTALL)
+    shape = [(1, 8), (64, 8), (512, 8)]
+    x = stand_in.tensor("INPUT", (-1, 8), profiles=[shape])
+    plan = stand_in.plan({"x": x, "y": stand_in.tensor("OUTPUT", ("x.0", 8))})
+    monkeypatch.chdir(weights.parent)
+    monkeypatch.setattr(engine_module, "current_gpu", lambda: GPU)
+    monkeypatch.setattr(engine_module, "build_serialized_engine", lambda *_, **__: plan)
+    monkeypatch.setattr(engine_module, "register_plugins", lambda *_: ())
+    declaration = EngineBuild(precision="fp32", inputs={"x": InputShape.ranged(*shape)}, runtime="tensorrt")
+    names: dict[str, Any] = {"graph": Graph(), "declaration": declaration, "library": "libexample_plugin.so"}
+    exec(code, names)  # noqa: S102 - our own
+    assert names["handle"].engine.num_io_tensors == 2
 
 
 # Processes
