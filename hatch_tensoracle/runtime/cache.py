@@ -13,7 +13,7 @@ from hatch_tensoracle._paths import cache_directory
 from hatch_tensoracle.runtime.engine_file import EngineHeader, read_header, read_plan, write_engine
 from hatch_tensoracle.runtime.errors import CorruptEngineError, EngineCacheError, EngineConditionError
 from hatch_tensoracle.runtime.identity import differences, identity_of
-from hatch_tensoracle.runtime.library_creators import CreatorKey
+from hatch_tensoracle.runtime.plugin_creators import CreatorKey
 
 __all__ = ["CachedEngine", "EngineCache", "SavedEngine"]
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from hatch_tensoracle.runtime.build import build_serialized_engine
 from hatch_tensoracle.runtime.cache import EngineCache, SavedEngine
-from hatch_tensoracle.runtime.creators import missing_creators, used_creators
 from hatch_tensoracle.runtime.declaration import EngineBuild, EngineIO, refuse_options
 from hatch_tensoracle.runtime.digests import weight_digests
 from hatch_tensoracle.runtime.distribution import Distribution, distribution
@@ -18,7 +17,8 @@ from hatch_tensoracle.runtime.engine_io import check_io
 from hatch_tensoracle.runtime.errors import CorruptEngineError, EngineConditionError
 from hatch_tensoracle.runtime.gpu import current_gpu
 from hatch_tensoracle.runtime.identity import differences, engine_conditions
-from hatch_tensoracle.runtime.library_creators import CreatorKey
+from hatch_tensoracle.runtime.needed_creators import missing_creators, used_creators
+from hatch_tensoracle.runtime.plugin_creators import CreatorKey
 from hatch_tensoracle.runtime.plugins import register_plugins
 
 TYPE_CHECKING = False

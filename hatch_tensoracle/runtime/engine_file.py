@@ -21,7 +21,7 @@ from typing import Any
 from hatch_tensoracle._files import write_whole
 from hatch_tensoracle.runtime.digests import seal, unseal
 from hatch_tensoracle.runtime.errors import CorruptEngineError
-from hatch_tensoracle.runtime.library_creators import CreatorKey
+from hatch_tensoracle.runtime.plugin_creators import CreatorKey
 
 __all__ = ["EngineHeader", "read_header", "read_plan", "write_engine"]
 

@@ -21,7 +21,7 @@ from helpers.tools import run, tool
 from hatch_tensoracle.runtime.cache import EngineCache
 from hatch_tensoracle.runtime.errors import CorruptEngineError, EngineCacheError, EngineConditionError
 from hatch_tensoracle.runtime.identity import identity_of
-from hatch_tensoracle.runtime.library_creators import CreatorKey
+from hatch_tensoracle.runtime.plugin_creators import CreatorKey
 from runtime.conditions import conditions, plan_of
 
 CONDITIONS = conditions()

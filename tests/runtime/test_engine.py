@@ -18,14 +18,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hatch_tensoracle.runtime.library_creators import CreatorKey
 
 from hatch_tensoracle.runtime import engine as engine_module
 from hatch_tensoracle.runtime.cache import EngineCache
-from hatch_tensoracle.runtime.creators import missing_creators, used_creators
 from hatch_tensoracle.runtime.declaration import BuilderSettings, EngineBuild, EngineIO, InputShape, TensorSpec
 from hatch_tensoracle.runtime.distribution import distribution
 from hatch_tensoracle.runtime.errors import CorruptEngineError, EngineCacheError, EngineConditionError, EngineIOError
+from hatch_tensoracle.runtime.needed_creators import missing_creators, used_creators
+from hatch_tensoracle.runtime.plugin_creators import CreatorKey
 from runtime import stand_in
 from runtime.conditions import DECLARATION, GPU
 from runtime.opening import IO, TENSORS, opened_example

@@ -8,7 +8,7 @@ import pytest
 
 from hatch_tensoracle.runtime.engine_file import EngineHeader, read_header, read_plan, write_engine
 from hatch_tensoracle.runtime.errors import CorruptEngineError
-from hatch_tensoracle.runtime.library_creators import CreatorKey
+from hatch_tensoracle.runtime.plugin_creators import CreatorKey
 from runtime.conditions import conditions, plan_of
 
 CREATORS = (CreatorKey("AddRmsNorm", "1", ""), CreatorKey("Ünïcode", "2", "space"))

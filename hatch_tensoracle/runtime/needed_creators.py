@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hatch_tensoracle.runtime.library_creators import CreatorKey
+from hatch_tensoracle.runtime.plugin_creators import CreatorKey
 
 __all__ = ["missing_creators", "used_creators"]
 
