@@ -35,8 +35,6 @@ def weight_digests(files: Sequence[str | os.PathLike[str]], *, refresh: bool = F
     (Git's rule for its index), and with `refresh`. Several files are read on all cores. Raises OSError, and
     EngineConditionError if a file changes while it is read.
     """
-    if isinstance(files, str | bytes | os.PathLike):
-        raise TypeError(f"weights must be a sequence of files, not {files!r}")
     paths = [Path(os.path.abspath(file)) for file in files]  # noqa: PTH100 - links stay: they are what can be re-pointed
     digests = {} if refresh else {path: digest for path in paths if (digest := _recalled(path))}
     if unknown := [path for path in dict.fromkeys(paths) if path not in digests]:

@@ -84,6 +84,8 @@ def open_engine(  # noqa: PLR0913 - all but two by name
         raise TypeError(f"open_engine: io must be an EngineIO, not {io!r}")
     _check_text("name", name)
     _check_text("graph_version", graph_version)
+    _check_files("weights", weights)
+    _check_files("plugins", plugins)
     tensorrt = distribution(declaration.runtime)
 
     def conditions(*, refresh: bool = False) -> dict[str, Any]:
@@ -116,6 +118,11 @@ def _check_text(option: str, value: object) -> None:
         raise TypeError(f"open_engine: {option} must be text, not {value!r}")
     if not value:
         raise ValueError(f"open_engine: {option} is empty")
+
+
+def _check_files(option: str, value: object) -> None:
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence):  # an iterator would be empty the second time
+        raise TypeError(f"open_engine: {option} must be a sequence of files, not {value!r}")
 
 
 def _build(

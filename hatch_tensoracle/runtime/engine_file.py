@@ -1,9 +1,6 @@
-"""The file of a saved engine: a line that says what it is, a sealed header, the plan.
+"""The file of a saved engine: a line that says what it is, the header below its digest, and the plan.
 
-hatch-tensoracle engine 1
-<SHA-256 of the header in hexadecimal>
-<the header: JSON on one line>
-<the plan, whose size and SHA-256 stand in the header>
+The header is JSON on one line; size and SHA-256 of the plan stand in it.
 """
 
 from __future__ import annotations

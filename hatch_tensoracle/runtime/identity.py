@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import platform
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +30,7 @@ def engine_conditions(  # noqa: PLR0913 - so much there is
     `weights` and `plugins` are SHA-256 of the files' contents: weights in the caller's order, which is how the graph
     function knows them, plugin libraries in any. `tensorrt` is the distribution's name and version.
     """
+    system = os.uname()
     return {
         "name": name,
         "graph_version": graph_version,
@@ -37,7 +38,7 @@ def engine_conditions(  # noqa: PLR0913 - so much there is
         "weights": list(weights),
         "plugins": sorted(set(plugins)),
         "gpu": dataclasses.asdict(gpu),
-        "system": {"os": platform.system(), "architecture": platform.machine()},
+        "system": {"os": system.sysname, "architecture": system.machine},
         "tensorrt": {"distribution": tensorrt[0], "version": tensorrt[1]},
     }
 
@@ -51,7 +52,7 @@ def differences(seen: object, expected: object, field: str = "") -> Iterator[tup
     """Yield where two conditions differ: a field such as `gpu.name` or `weights[1]`, what is there, what should be."""
     if isinstance(seen, dict) and isinstance(expected, dict):
         for key in dict.fromkeys((*expected, *seen)):
-            yield from differences(seen.get(key), expected.get(key), f"{field}.{key}".lstrip("."))
+            yield from differences(seen.get(key), expected.get(key), f"{field}.{key}".removeprefix("."))
     elif isinstance(seen, list) and isinstance(expected, list) and len(seen) == len(expected):
         for index, pair in enumerate(zip(seen, expected, strict=True)):
             yield from differences(*pair, f"{field}[{index}]")

@@ -175,6 +175,8 @@ def test_a_failed_build_saves_nothing(cache: EngineCache) -> None:
         pytest.param({"name": ""}, ValueError, "name is empty", id="empty name"),
         pytest.param({"graph_version": 1}, TypeError, "graph_version must be text, not 1", id="number"),
         pytest.param({"weights": "model"}, TypeError, "weights must be a sequence of files", id="one path"),
+        pytest.param({"weights": iter(())}, TypeError, "weights must be a sequence of files", id="iterator"),
+        pytest.param({"plugins": Path("x.so")}, TypeError, "plugins must be a sequence of files", id="one library"),
         pytest.param({"runtime_cache": "x"}, TypeError, "RuntimeSettings", id="option that moved"),
         pytest.param({"weigths": ()}, TypeError, "no option 'weigths'", id="misspelt"),
         pytest.param({"declaration": {}}, TypeError, "declaration must be an EngineBuild", id="declaration"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,24 @@ def test_what_was_saved_is_read(file: Path) -> None:
 
 def test_nothing_else_is_left_beside_it(file: Path) -> None:
     assert list(file.parent.iterdir()) == [file]
+
+
+def test_it_is_on_the_disk_before_it_has_its_name(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And its name is when the call returns: what is on the disk then survives a loss of power."""
+    steps: list[object] = []
+    replace = Path.replace
+
+    def synced(descriptor: int) -> None:
+        steps.append((Path(f"/proc/self/fd/{descriptor}").readlink() == file.parent, os.fstat(descriptor).st_size))
+
+    def replaced(path: Path, target: Path) -> Path:
+        steps.append("named")
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", replaced)
+    write_engine(file, PLAN, conditions=conditions(), creators=CREATORS)
+    assert steps == [(False, file.stat().st_size), "named", (True, file.parent.stat().st_size)]
 
 
 def test_every_byte_counts(file: Path) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import platform
+import os
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -57,10 +58,12 @@ def test_each_condition_makes_another_engine() -> None:
 
 def test_the_system_is_a_condition(monkeypatch: pytest.MonkeyPatch) -> None:
     identities = {identity_of(conditions())}
-    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    identities.add(identity_of(conditions()))
-    monkeypatch.setattr(platform, "system", lambda: "Other")
-    identities.add(identity_of(conditions()))
+    for system in (
+        SimpleNamespace(sysname="Linux", machine="riscv64"),
+        SimpleNamespace(sysname="Other", machine="riscv64"),
+    ):
+        monkeypatch.setattr(os, "uname", lambda system=system: system)
+        identities.add(identity_of(conditions()))
     assert len(identities) == 3
 
 
