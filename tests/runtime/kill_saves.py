@@ -48,7 +48,10 @@ def kill_one(chance: random.Random) -> str:
         cache.prune(0)
     child = os.fork()
     if child == 0:
-        save_for_ever()
+        try:
+            save_for_ever()
+        finally:
+            os._exit(1)
     time.sleep(chance.uniform(0, 1.5 if is_first else 5) * one_save)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
