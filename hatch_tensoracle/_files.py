@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from pathlib import Path
 
 __all__ = ["write_whole"]
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write the file aside and put it in its place, below directories that are made. Readers of the old one keep it."""
+def write_whole(path: Path, *parts: bytes, durable: bool = False) -> None:
+    """Write the file aside and put it in its place, below directories that are made. Readers of the old one keep it.
+
+    A `durable` file is the whole one after a loss of power too, not only after that of the process.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     try:
         with aside.open("xb") as file:
-            file.write(data)
+            file.writelines(parts)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         aside.replace(path)
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
+    if durable:
+        _sync_directory(path.parent)
+
+
+def _sync_directory(path: Path) -> None:
+    # The new name is in the directory, which is a file of its own.
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,4 +1,4 @@
-"""The command line: `hatch-tensoracle inspect`, `check`, `build` and `cmake-dir`."""
+"""The command line: `hatch-tensoracle inspect`, `check`, `build`, `cache` and `cmake-dir`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import Any
 
 import hatch_tensoracle
 from hatch_tensoracle.errors import BundleError, ConfigurationError, TensoracleError
+from hatch_tensoracle.runtime import cache_command
 
 __all__ = ["main"]
 
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="hatch-tensoracle", description=hatch_tensoracle.__doc__)
     parser.add_argument("--version", action="version", version=f"%(prog)s {hatch_tensoracle.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for register in (_register_inspect, _register_check, _register_build, _register_cmake_dir):
+    for register in (_register_inspect, _register_check, _register_build, cache_command.register, _register_cmake_dir):
         register(commands)
     options = vars(parser.parse_args(arguments))
     run: Callable[..., int] = options.pop("run")

@@ -8,6 +8,7 @@ TYPE_CHECKING = False  # type checkers take it as true; importing it from typing
 if TYPE_CHECKING:
     from hatch_tensoracle.runtime.build import build_serialized_engine
     from hatch_tensoracle.runtime.declaration import BuilderSettings, EngineBuild, EngineIO, InputShape, TensorSpec
+    from hatch_tensoracle.runtime.engine import EngineHandle, open_engine
     from hatch_tensoracle.runtime.errors import (
         CorruptEngineError,
         EngineBuildError,
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
         EngineConditionError,
         EngineIOError,
         ExecutionError,
+        GpuError,
         PluginLibraryError,
     )
     from hatch_tensoracle.runtime.onnx_model import onnx_graph
@@ -28,9 +30,11 @@ __all__ = [
     "EngineBuildError",
     "EngineCacheError",
     "EngineConditionError",
+    "EngineHandle",
     "EngineIO",
     "EngineIOError",
     "ExecutionError",
+    "GpuError",
     "InputShape",
     "PluginLibrary",
     "PluginLibraryError",
@@ -38,6 +42,7 @@ __all__ = [
     "add_plugin",
     "build_serialized_engine",
     "onnx_graph",
+    "open_engine",
     "plugin_library",
     "register_plugins",
 ]
@@ -45,6 +50,7 @@ __all__ = [
 _MODULES = {
     "build": ("build_serialized_engine",),
     "declaration": ("BuilderSettings", "EngineBuild", "EngineIO", "InputShape", "TensorSpec"),
+    "engine": ("EngineHandle", "open_engine"),
     "errors": (
         "CorruptEngineError",
         "EngineBuildError",
@@ -52,6 +58,7 @@ _MODULES = {
         "EngineConditionError",
         "EngineIOError",
         "ExecutionError",
+        "GpuError",
         "PluginLibraryError",
     ),
     "onnx_model": ("onnx_graph",),

@@ -11,8 +11,13 @@ __all__ = [
     "EngineConditionError",
     "EngineIOError",
     "ExecutionError",
+    "GpuError",
     "PluginLibraryError",
 ]
+
+
+class GpuError(TensoracleError):
+    """The driver does not say what the GPU is, so no engine can be chosen for it."""
 
 
 class PluginLibraryError(TensoracleError):
@@ -68,7 +73,23 @@ class CorruptEngineError(EngineCacheError):
 
 
 class EngineConditionError(EngineCacheError):
-    """A saved engine says that it was built under other conditions than those asked for."""
+    """A saved engine was built under other conditions than those that hold, or they change while one is built."""
+
+    def __init__(  # noqa: PLR0913 - all but the cause may be left out
+        self,
+        cause: str,
+        *,
+        field: str = "",
+        seen: object = None,
+        expected: object = None,
+        file: str = "",
+        remedy: str = "",
+    ) -> None:
+        super().__init__(cause, file=file, remedy=remedy)
+        self.field = field
+        """What differs, such as `gpu.name`, `weights[0]` or `creator`."""
+        self.seen = seen
+        self.expected = expected
 
 
 class EngineIOError(EngineCacheError):
