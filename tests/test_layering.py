@@ -49,7 +49,7 @@ LAYERS = {
     ),
     "front": Layer(
         tuple(f"hatch_tensoracle.{name}" for name in ("build_hook", "hooks", "cli", "__main__")),
-        below=("leaves", "manifest", "inspection", "face", "building", "conformance"),
+        below=("leaves", "manifest", "inspection", "face", "building", "conformance", "runtime"),
         third_party=("hatchling",),
     ),
     "conformance": Layer(
@@ -60,6 +60,11 @@ LAYERS = {
         ("hatch_tensoracle.testing", "hatch_tensoracle.testing.*"),
         below=("leaves", "process"),
         third_party=("filelock", "ml_dtypes", "numpy", "platformdirs"),
+    ),
+    "runtime": Layer(
+        ("hatch_tensoracle.runtime", "hatch_tensoracle.runtime.*"),
+        below=("leaves", "manifest", "elf", "inspection"),
+        third_party=("filelock", "numpy", "platformdirs", "rich"),
     ),
     "producer": Layer(
         ("tensoracle_producer", "tensoracle_producer.*"),
@@ -217,6 +222,7 @@ HEAVY = {"triton", "torch", "tensorrt", "tensorrt_rtx", "hatchling", "numpy", "r
         pytest.param("import hatch_tensoracle.cli", set(), id="the command line"),
         pytest.param("from hatch_tensoracle import Bundle, BundleError, TensoracleError", set(), id="the manifest"),
         pytest.param("from hatch_tensoracle import inspect_bundle", {"zipfile"}, id="inspection"),
+        pytest.param("import hatch_tensoracle.runtime", set(), id="the runtime"),
         pytest.param("import hatch_tensoracle.hooks", {"hatchling", "zipfile"}, id="the hook"),
     ],
 )

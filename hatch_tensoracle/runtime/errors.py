@@ -1,0 +1,95 @@
+"""What can go wrong when engines are built, kept and executed, one class a kind."""
+
+from __future__ import annotations
+
+from hatch_tensoracle.errors import TensoracleError
+
+__all__ = [
+    "CorruptEngineError",
+    "EngineBuildError",
+    "EngineCacheError",
+    "EngineConditionError",
+    "EngineIOError",
+    "ExecutionError",
+    "PluginLibraryError",
+]
+
+
+class PluginLibraryError(TensoracleError):
+    """A plugin library is missing, unreadable, not one that TensorRT takes, or not the one that was loaded."""
+
+    library: str
+    """Its path."""
+
+    def __init__(self, cause: str, *, library: str = "", remedy: str = "") -> None:
+        super().__init__(cause, remedy=remedy)
+        self.library = library
+
+    def __str__(self) -> str:
+        """Say which, what, and what to do."""
+        text = f"{self.library}: {self.cause}" if self.library else self.cause
+        return f"{text}. {self.remedy}" if self.remedy else text
+
+
+class EngineBuildError(TensoracleError, RuntimeError):
+    """TensorRT could not build an engine of the network."""
+
+    messages: tuple[str, ...]
+    """The last that TensorRT logged meanwhile."""
+
+    def __init__(self, cause: str, *, messages: tuple[str, ...] = (), remedy: str = "") -> None:
+        super().__init__(cause, remedy=remedy)
+        self.messages = messages
+
+    def __str__(self) -> str:
+        """Say what, and what TensorRT said."""
+        logged = "".join(f"\n  {message}" for message in self.messages) or "\n  (TensorRT logged nothing)"
+        return f"{self.cause}; TensorRT logged:{logged}"
+
+
+class EngineCacheError(TensoracleError):
+    """Base of what is wrong with a saved engine. The caller decides whether to build another (`force_rebuild`)."""
+
+    file: str
+    """The saved engine's path."""
+
+    def __init__(self, cause: str, *, file: str = "", remedy: str = "") -> None:
+        super().__init__(cause, remedy=remedy)
+        self.file = file
+
+    def __str__(self) -> str:
+        """Say which, what, and what to do."""
+        text = f"{self.file}: {self.cause}" if self.file else self.cause
+        return f"{text}. {self.remedy}" if self.remedy else text
+
+
+class CorruptEngineError(EngineCacheError):
+    """A saved engine is cut off or damaged, or TensorRT cannot deserialize it."""
+
+
+class EngineConditionError(EngineCacheError):
+    """A saved engine says that it was built under other conditions than those asked for."""
+
+
+class EngineIOError(EngineCacheError):
+    """An engine's tensors are not those that the caller declared."""
+
+    def __init__(self, tensor: str, field: str, *, seen: object, expected: object, file: str = "") -> None:
+        super().__init__(f"tensor {tensor!r} has {field} {seen}; {expected} is declared", file=file)
+        self.tensor = tensor
+        self.field = field
+        """What differs: `name`, `mode`, `dtype`, `shape`, `location`, `format` or `profile`."""
+        self.seen = seen
+        self.expected = expected
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle by what it was made from: the rest is its state."""
+        return _io_error, (self.tensor, self.field, self.seen, self.expected, self.file)
+
+
+def _io_error(tensor: str, field: str, seen: object, expected: object, file: str) -> EngineIOError:
+    return EngineIOError(tensor, field, seen=seen, expected=expected, file=file)
+
+
+class ExecutionError(TensoracleError, RuntimeError):
+    """TensorRT refused to execute an engine, or an execution unit was used in a way that it cannot be."""
