@@ -486,7 +486,7 @@ class IExecutionContext:
 
     def _allocate(self, name: str, allocator: Any, stream: int) -> bool:
         found, size = self.tensors[name], self.get_max_output_size(name)
-        if not allocator.reallocate_output_async(name, self._addresses.get(name), size, 256, stream):
+        if not allocator.reallocate_output_async(name, self._addresses.get(name, 0), size, 256, stream):
             return self._refuse(f"no memory for {name}")
         allocator.notify_shape(name, Dims([self._number(str(extent).removeprefix("?")) for extent in found["shape"]]))
         return True
