@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 __all__ = [
     "check_aliases",
@@ -84,11 +84,11 @@ def wrong_names(what: str, given: Mapping[str, object], expected: Iterable[str])
     return ValueError(f"{what}: {'; '.join(parts)}; expected are {', '.join(map(repr, known)) or 'none'}")
 
 
-def _integer(what: str, value: object) -> int:
-    # NumPy's integers are integers; True and 1.0 are none.
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
-        raise TypeError(f"{what} must be an integer, not {value!r}")
-    try:
-        return operator.index(value)
-    except TypeError:  # a NumPy array or bool has __index__ and means it not
-        raise TypeError(f"{what} must be an integer, not {value!r}") from None
+def _integer(what: str, value: Any) -> int:
+    # NumPy's integers are integers; True, which has an index too, and 1.0 are none.
+    if not isinstance(value, bool):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise TypeError(f"{what} must be an integer, not {value!r}")
