@@ -125,26 +125,30 @@ def non_zero(trt: Any) -> Callable[[Any], None]:
     return graph
 
 
-def normalised(library: str, name: str) -> Callable[[Any], object]:
+def normalised(name: str) -> Callable[[Any], object]:
     """Return the graph of the example package's AddRmsNorm: through ONNX for TensorRT-RTX, else through add_plugin."""
-    from example_plugin.build_engine import TYPES, make_model
-
     if name == "tensorrt_rtx":
-        model = make_model(TYPES["fp16"], ["rows", 64], [64], epsilon=1e-5)
-        return API.onnx_graph(model.SerializeToString())  # type: ignore[no-any-return]
+        example: Any = importlib.import_module("example_plugin.build_engine")
+        return API.onnx_graph(example.make_model(example.TYPES["fp16"], ["rows", 64], EPSILON))  # type: ignore[no-any-return]
 
     def graph(network: Any) -> None:
         trt = distribution(name).module
         inputs = [network.add_input(each, trt.float16, shape) for each, shape in NORMALISED_SHAPES.items()]
-        layer = API.add_plugin(network, inputs, "AddRmsNorm", "1", {"epsilon": 1e-5})
+        layer = API.add_plugin(network, inputs, "AddRmsNorm", "1", {"epsilon": EPSILON})
         finished(network, layer.get_output(0))
         finished(network, layer.get_output(1), "r")
 
-    assert library
     return graph
 
 
+EPSILON = 1e-5
 NORMALISED_SHAPES = {"x": (-1, 64), "residual": (-1, 64), "weight": (64,)}
+
+
+def normalised_declaration(name: str) -> EngineBuild:
+    """Return what is declared for it."""
+    rows = InputShape.ranged((1, 64), (16, 64), (64, 64))
+    return declared(name, "fp16", x=rows, residual=rows, weight=InputShape.fixed((64,)))
 
 
 def _takes_type(function: Any) -> bool:
@@ -319,18 +323,16 @@ def the_example(name: str, gpu: Gpu, library: str) -> None:
     _library("onnx")
     shapes = {each: TensorSpec("fp16", shape) for each, shape in NORMALISED_SHAPES.items()}
     io = EngineIO(inputs=shapes, outputs={each: TensorSpec("fp16", (-1, 64)) for each in ("y", "r")})
-    rows = InputShape.ranged((1, 64), (16, 64), (64, 64))
-    declaration = declared(name, "fp16", x=rows, residual=rows, weight=InputShape.fixed((64,)))
     random = np.random.default_rng(0)
     given = {each: random.standard_normal((5, 64) if each != "weight" else 64) for each in NORMALISED_SHAPES}
     halves = {each: values.astype(np.float16) for each, values in given.items()}
     total = halves["x"].astype(np.float32) + halves["residual"].astype(np.float32)
-    scale = 1 / np.sqrt((total**2).mean(axis=1, keepdims=True) + 1e-5)
+    scale = 1 / np.sqrt((total**2).mean(axis=1, keepdims=True) + EPSILON)
     expected = total * scale * halves["weight"].astype(np.float32)
     for was_built in (True, False):
         handle = API.open_engine(
-            normalised(library, name),
-            declaration,
+            normalised(name),
+            normalised_declaration(name),
             name="example",
             graph_version="1",
             plugins=[library],
@@ -379,18 +381,19 @@ def survey(name: str) -> str | None:
     return None if is_supported else f"{tensorrt.name} {tensorrt.version} does not support this GPU, sm{gpu.sm}"
 
 
-def build_all(name: str) -> None:
+def build_all(name: str, library: str) -> None:
     """Build every graph, which tells nothing of its execution."""
     trt = distribution(name).module
     for graph, (make, inputs) in GRAPHS.items():
         if graph not in NOT_IN[name]:
             assert API.build_serialized_engine(make(trt), declared(name, "fp32", **inputs))
+    assert API.build_serialized_engine(normalised(name), normalised_declaration(name), [library])
 
 
 def main(name: str, scenario: str, library: str = "") -> dict[str, object]:
     """Do one, and say how it went."""
     if scenario == "build":
-        build_all(name)
+        build_all(name, library)
         return {"done": True}
     why = survey(name)
     if why or scenario == "survey":
