@@ -11,7 +11,7 @@ from hatch_tensoracle.runtime.addresses import wrong_names
 from hatch_tensoracle.runtime.array_library import ArrayLibrary, library_of
 from hatch_tensoracle.runtime.execution import EngineExecution
 
-__all__ = ["execute_on_arrays"]
+__all__ = ["DevicePointer", "execute_on_arrays"]
 
 Shape = tuple[int, ...]
 
@@ -51,10 +51,11 @@ def execute_on_arrays(
     grown: dict[str, Any] = {}
     with library.on_stream(handle) if library is not None else contextlib.nullcontext():
         for name in outputs:
+            shape = execution.get_tensor_shape(name)
             if name not in results:
-                _provide(execution, name, inputs, results, library, grown)
+                _provide(execution, name, shape, inputs, results, library, grown)
             if name in results:
-                placed[name] = _place(execution, name, results[name], execution.get_tensor_shape(name))
+                placed[name] = _place(execution, name, results[name], shape)
         execution.enqueue({name: pointer.address for name, pointer in placed.items()}, stream=handle)
     for name, memory in grown.items():
         shape, dtype = execution.get_tensor_shape(name), tensors[name].dtype
@@ -65,13 +66,14 @@ def execute_on_arrays(
 def _provide(  # noqa: PLR0913, PLR0917 - what a call has gathered
     execution: EngineExecution,
     name: str,
+    shape: Shape,
     inputs: Mapping[str, Any],
     results: dict[str, Any],
     library: ArrayLibrary | None,
     grown: dict[str, Any],
 ) -> None:
     """Put memory for an output into `results`, or have it put into `grown` once its size is known."""
-    tensor, shape = execution.tensors[name], execution.get_tensor_shape(name)
+    tensor = execution.tensors[name]
     if tensor.is_shape_tensor:
         return
     if tensor.aliased_input is not None:

@@ -74,7 +74,7 @@ class EngineExecution:
         self._thread: int | None = None
         self._lock = threading.Lock()
         self._resources = contextlib.ExitStack()
-        self._messages: deque[str] = deque()
+        self._messages: deque[str] = self._resources.enter_context(self._distribution.messages())
         """What TensorRT logged since the last call began."""
 
     def __enter__(self) -> Self:
@@ -122,6 +122,9 @@ class EngineExecution:
         ExecutionError nothing can be enqueued until a call succeeds.
         """
         with self._in_use() as context:
+            is_plain = profile is None and all(type(shape) is tuple for shape in shapes.values())
+            if is_plain and shapes == self._shapes.current:  # the usual case for arrays, without a look at each extent
+                return
             wanted, chosen = self._shapes.choose(shapes, profile)
             if (wanted, chosen) != (self._shapes.current, self._shapes.profile):
                 self._apply_shapes(context, wanted, chosen, stream)
@@ -166,11 +169,11 @@ class EngineExecution:
 
     @property
     def workspace_size(self) -> int:
-        """Bytes of working memory for the present shapes; before there are any, for the largest of the profile."""
+        """Bytes of working memory: the caller's for the present shapes, TensorRT's own for any of the profile."""
         with self._in_use() as context:
             return self._needed_workspace(context)
 
-    def set_workspace(self, address: int, size: int) -> None:
+    def set_workspace(self, address: SupportsIndex, size: SupportsIndex) -> None:
         """Give TensorRT working memory on the device, aligned to 256 bytes, for as long as it executes."""
         with self._in_use() as context:
             if self._has_own_workspace:
@@ -280,13 +283,9 @@ class EngineExecution:
             raise ExecutionError("the execution belongs to the thread that used it first: create one for each thread")
         if self._context is None:
             self._thread = get_ident()
-            self._messages = self._resources.enter_context(self._distribution.messages())
             context = self._create_context()
             if context is None:
                 raise self._refused("to create an execution context")
-            for name, address in self._shapes.host_tensors.items():
-                if not context.set_tensor_address(name, address):
-                    raise self._refused(f"the memory of shape tensor {name!r}")
             self._context = context
             if not self._shapes.ranged:
                 self._apply_shapes(context, *self._shapes.choose({}, None), None)
@@ -335,7 +334,7 @@ class EngineExecution:
 
     def _needed_workspace(self, context: Any) -> int:
         size: int
-        if self._shapes.current is None:
+        if self._shapes.current is None or self._has_own_workspace:
             size = self._engine.get_device_memory_size_for_profile_v2(self._shapes.profile)
         else:
             size = context.update_device_memory_size_for_shapes()

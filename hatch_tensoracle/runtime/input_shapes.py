@@ -38,11 +38,6 @@ class InputShapes:
         self.outputs: Mapping[str, Shape] = {}
         """Shapes of outputs, with -1 where the data decide."""
 
-    @property
-    def host_tensors(self) -> Mapping[str, int]:
-        """Addresses of the shape tensors' contents."""
-        return {name: ctypes.addressof(memory) for name, memory in self._host_memory.items()}
-
     def contents(self, name: str) -> tuple[int, ...]:
         """Return the present contents of a shape tensor."""
         return tuple(self._host_memory[name])
@@ -70,6 +65,9 @@ class InputShapes:
             if not context.set_optimization_profile_async(profile, stream):
                 raise refused(f"profile {profile}")
             self.profile = profile
+        for name, memory in self._host_memory.items():
+            if not context.set_tensor_address(name, ctypes.addressof(memory)):
+                raise refused(f"the memory of shape tensor {name!r}")
         for name, shape in wanted.items():
             tensor = self._tensors[name]
             if tensor.is_shape_tensor:
