@@ -150,10 +150,10 @@ def test_shape_tensors_are_numbers(opened: Opener, library: Library) -> None:
     target = tensor("INPUT", (2,), dtype="INT64", values=[[[1, 1], [4, 4], [8, 8]]])
     size = tensor("OUTPUT", (2,), dtype="INT32", contents=("target[1]", "x.0"))
     execution = EngineExecution(opened(x=X, target=target, y=tensor("OUTPUT", ("target[0]",)), size=size))
-    for target in ([3, 7], [3, 7], [1, 2]):
-        results = execution({"x": library.array((4, 2), "float32", Device()), "target": np.array(target)})
-        assert results["y"].shape == (target[0],)
-        np.testing.assert_array_equal(results["size"], np.array([target[1], 4], np.int32), strict=True)
+    for contents in ([3, 7], [3, 7], [1, 2]):
+        results = execution({"x": library.array((4, 2), "float32", Device()), "target": np.array(contents)})
+        assert results["y"].shape == (contents[0],)
+        np.testing.assert_array_equal(results["size"], np.array([contents[1], 4], np.int32), strict=True)
 
 
 def test_pointers_and_other_libraries_need_stream_and_outputs(opened: Opener) -> None:
