@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import sys
 from typing import Any, Protocol
+
+from hatch_tensoracle._arrays import NUMPY_NAMES
 
 __all__ = ["ArrayLibrary", "library_of"]
 
 Shape = tuple[int, ...]
-
-_NAMES = {
-    "FLOAT": "float32",
-    "HALF": "float16",
-    "BF16": "bfloat16",
-    "FP8": "float8_e4m3fn",
-    "INT8": "int8",
-    "INT32": "int32",
-    "INT64": "int64",
-    "UINT8": "uint8",
-    "BOOL": "bool",
-}
-"""What TensorRT's types are called in torch and CuPy."""
 
 
 class ArrayLibrary(Protocol):
@@ -34,14 +22,14 @@ class ArrayLibrary(Protocol):
     def on_stream(self, handle: int) -> contextlib.AbstractContextManager[Any]:
         """Allocate for that stream meanwhile."""
 
-    def empty(self, shape: Shape, dtype: str) -> Any:
-        """Return a new array; `dtype` is the name of a DataType of TensorRT."""
+    def empty(self, shape: Shape, type_: str) -> Any:
+        """Return a new array; the type is one of `fp32`, `bf16`, `i64`, ..."""
 
     def address(self, array: Any) -> int:
         """Return where it lies."""
 
-    def reinterpret(self, memory: Any, shape: Shape, dtype: Any) -> Any:
-        """Return the beginning of an array of bytes as an array of a DataType of TensorRT."""
+    def reinterpret(self, memory: Any, shape: Shape, type_: str) -> Any:
+        """Return an array of bytes as one of that type."""
 
 
 def library_of(array: Any) -> ArrayLibrary | None:
@@ -67,15 +55,14 @@ class _Torch:
         cuda = self._torch.cuda
         return cuda.stream(cuda.ExternalStream(handle, device=self._device))  # type: ignore[no-any-return]
 
-    def empty(self, shape: Shape, dtype: str) -> Any:
-        return self._torch.empty(shape, dtype=getattr(self._torch, _NAMES[dtype]), device=self._device)
+    def empty(self, shape: Shape, type_: str) -> Any:
+        return self._torch.empty(shape, dtype=getattr(self._torch, NUMPY_NAMES[type_]), device=self._device)
 
     def address(self, array: Any) -> int:
         return int(array.data_ptr())
 
-    def reinterpret(self, memory: Any, shape: Shape, dtype: Any) -> Any:
-        size = math.prod(shape) * dtype.itemsize
-        return memory[:size].view(getattr(self._torch, _NAMES[dtype.name])).reshape(shape)
+    def reinterpret(self, memory: Any, shape: Shape, type_: str) -> Any:
+        return memory.view(getattr(self._torch, NUMPY_NAMES[type_])).reshape(shape)
 
 
 class _Cupy:
@@ -91,14 +78,14 @@ class _Cupy:
         with self._device, self._cupy.cuda.ExternalStream(handle, self._device.id):
             yield
 
-    def empty(self, shape: Shape, dtype: str) -> Any:
-        if dtype in {"BF16", "FP8"}:
-            raise TypeError(f"CuPy has no type for {dtype}: give an array of another library in `out`")
+    def empty(self, shape: Shape, type_: str) -> Any:
+        if type_ in {"bf16", "fp8"}:
+            raise TypeError(f"CuPy has no {type_}: give an array of another library in `out`")
         with self._device:
-            return self._cupy.empty(shape, dtype=_NAMES[dtype])
+            return self._cupy.empty(shape, dtype=NUMPY_NAMES[type_])
 
     def address(self, array: Any) -> int:
         return int(array.data.ptr)
 
-    def reinterpret(self, memory: Any, shape: Shape, dtype: Any) -> Any:
-        return memory[: math.prod(shape) * dtype.itemsize].view(_NAMES[dtype.name]).reshape(shape)
+    def reinterpret(self, memory: Any, shape: Shape, type_: str) -> Any:
+        return memory.view(NUMPY_NAMES[type_]).reshape(shape)

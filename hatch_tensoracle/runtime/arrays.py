@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from hatch_tensoracle._arrays import DevicePointer, device_pointer, stream_handle
 from hatch_tensoracle.runtime.addresses import wrong_names
 from hatch_tensoracle.runtime.array_library import ArrayLibrary, library_of
+from hatch_tensoracle.runtime.engine_tensors import EngineTensor
 from hatch_tensoracle.runtime.execution import EngineExecution
 
 __all__ = ["DevicePointer", "execute_on_arrays"]
@@ -58,8 +60,9 @@ def execute_on_arrays(
                 placed[name] = _place(execution, name, results[name], shape)
         execution.enqueue({name: pointer.address for name, pointer in placed.items()}, stream=handle)
     for name, memory in grown.items():
-        shape, dtype = execution.get_tensor_shape(name), tensors[name].dtype
-        results[name] = _required(library, name).reinterpret(memory, shape, dtype)
+        shape = execution.get_tensor_shape(name)
+        used = memory[: math.prod(shape) * tensors[name].dtype.itemsize]
+        results[name] = _required(library, name).reinterpret(used, shape, _type(tensors[name]))
     return {name: results[name] if name in results else _contents(execution, name) for name in outputs}
 
 
@@ -81,7 +84,7 @@ def _provide(  # noqa: PLR0913, PLR0917 - what a call has gathered
     elif -1 in shape or name not in execution.buffers:
         execution.set_output_allocator(name, _allocator(_required(library, name), grown, name))
     else:
-        results[name] = _required(library, name).empty(shape, tensor.dtype.name)
+        results[name] = _required(library, name).empty(shape, _type(tensor))
 
 
 def _place(execution: EngineExecution, name: str, array: Any, shape: Shape | None = None) -> DevicePointer:
@@ -90,18 +93,24 @@ def _place(execution: EngineExecution, name: str, array: Any, shape: Shape | Non
         found = device_pointer(array)
     except (TypeError, ValueError) as error:
         raise type(error)(f"tensor {name!r}: {error}") from error
-    dtype = execution.get_tensor_dtype(name).name
-    if found.type != _TYPES.get(dtype):
-        raise TypeError(f"tensor {name!r} is {_TYPES.get(dtype, dtype)}, the array is {found.type}")
+    if found.type != (expected := _type(execution.tensors[name])):
+        raise TypeError(f"tensor {name!r} is {expected}, the array is {found.type}")
     if shape is not None and found.shape != shape:
         raise ValueError(f"tensor {name!r} has shape {shape}, the array {found.shape}")
+    return found
+
+
+def _type(tensor: EngineTensor) -> str:
+    found = _TYPES.get(tensor.dtype.name)
+    if found is None:
+        raise TypeError(f"tensor {tensor.name!r} is {tensor.dtype.name}, which no array is: use enqueue")
     return found
 
 
 def _allocator(library: ArrayLibrary, kept: dict[str, Any], name: str) -> Any:
     def allocate(size: int, _alignment: int, _stream: int) -> int:
         # Both libraries' allocations are aligned to more than TensorRT asks for, 256 bytes.
-        kept[name] = library.empty((max(size, 1),), "UINT8")
+        kept[name] = library.empty((max(size, 1),), "u8")
         return library.address(kept[name])
 
     return allocate

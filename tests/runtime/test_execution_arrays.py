@@ -199,5 +199,5 @@ def test_cupy_has_not_all_types(opened: Opener, monkeypatch: pytest.MonkeyPatch)
     library = Library("cupy")
     monkeypatch.setitem(sys.modules, "cupy", library)
     x = library.array((4, 2), "float32", Device())
-    with pytest.raises(TypeError, match="CuPy has no type for BF16: give an array of another library"):
+    with pytest.raises(TypeError, match="CuPy has no bf16: give an array of another library"):
         EngineExecution(opened(x=X, y=tensor("OUTPUT", ("x.0",), dtype="BF16")))({"x": x})
