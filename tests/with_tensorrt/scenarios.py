@@ -168,7 +168,7 @@ GRAPHS: Mapping[str, tuple[Callable[[Any], Callable[[Any], None]], Mapping[str, 
 
 
 NOT_IN = {"tensorrt": (), "tensorrt_rtx": ("non_zero",)}
-"""Graphs that cannot be built: TensorRT-RTX 1.4 to 1.7 has no implementation of NonZero, nor of NMS."""
+"""Graphs that cannot be built: TensorRT-RTX 1.7 says on the CPU that it has nothing that implements NonZero, nor NMS."""
 
 
 class Handle:
