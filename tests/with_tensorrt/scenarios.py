@@ -168,7 +168,7 @@ GRAPHS: Mapping[str, tuple[Callable[[Any], Callable[[Any], None]], Mapping[str, 
 
 
 NOT_IN = {"tensorrt": (), "tensorrt_rtx": ("non_zero",)}
-"""Graphs that cannot be built: TensorRT-RTX 1.7 says on the CPU that it has nothing that implements NonZero, nor NMS."""
+"""Graphs that cannot be built: TensorRT-RTX 1.7 says, on the CPU, that nothing in it implements NonZero or NMS."""
 
 
 class Handle:
