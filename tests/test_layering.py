@@ -33,6 +33,7 @@ LAYERS = {
         tuple(f"hatch_tensoracle.{name}" for name in ("_decode", "_files", "_paths", "errors", "targets")),
         third_party=("platformdirs",),
     ),
+    "arrays": Layer(("hatch_tensoracle._arrays",), third_party=("numpy",)),
     "process": Layer(("hatch_tensoracle._process",), below=("leaves",)),
     "formats": Layer(("hatch_tensoracle.elf", "hatch_tensoracle.ptx"), third_party=("elftools",)),
     "manifest": Layer(("hatch_tensoracle.bundle",), below=("leaves",)),
@@ -58,12 +59,12 @@ LAYERS = {
     ),
     "testing": Layer(
         ("hatch_tensoracle.testing", "hatch_tensoracle.testing.*"),
-        below=("leaves", "process"),
+        below=("leaves", "arrays", "process"),
         third_party=("filelock", "ml_dtypes", "numpy", "platformdirs"),
     ),
     "runtime": Layer(
         ("hatch_tensoracle.runtime", "hatch_tensoracle.runtime.*"),
-        below=("leaves", "manifest", "elf", "inspection"),
+        below=("leaves", "arrays", "manifest", "elf", "inspection"),
         third_party=("filelock", "numpy", "platformdirs", "rich"),
     ),
     "producer": Layer(

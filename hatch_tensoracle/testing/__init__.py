@@ -1,5 +1,6 @@
 """Tests plugin libraries without TensorRT and without a GPU."""
 
+from hatch_tensoracle._arrays import DevicePointer
 from hatch_tensoracle.testing.built_plugin import BuiltPlugin
 from hatch_tensoracle.testing.cuda import Context, Cuda, Stream
 from hatch_tensoracle.testing.errors import (
@@ -15,7 +16,7 @@ from hatch_tensoracle.testing.fake_driver import FakeDriver
 from hatch_tensoracle.testing.fields import Field
 from hatch_tensoracle.testing.harness import Creator, PluginHarness
 from hatch_tensoracle.testing.plugin import Plugin
-from hatch_tensoracle.testing.tensors import DevicePointer, Tensor
+from hatch_tensoracle.testing.tensors import Tensor
 
 __all__ = [
     "BuiltPlugin",

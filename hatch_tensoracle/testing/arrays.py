@@ -1,87 +1,16 @@
-"""Arrays of other libraries: those in device memory by address, those on the host by bytes."""
+"""Arrays on the host, by bytes."""
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
-from hatch_tensoracle.testing.tensors import DevicePointer, Shape
+from hatch_tensoracle._arrays import NUMPY_NAMES
+from hatch_tensoracle.testing.tensors import Shape
 
-__all__ = ["device_pointer", "from_bytes", "host_array", "stream_handle"]
+__all__ = ["from_bytes", "host_array"]
 
-_NUMPY_NAMES = {
-    "fp32": "float32",
-    "fp16": "float16",
-    "bf16": "bfloat16",
-    "fp8": "float8_e4m3fn",
-    "i8": "int8",
-    "i32": "int32",
-    "i64": "int64",
-    "u8": "uint8",
-    "bool": "bool",
-}
-_TYPES = {name: type_ for type_, name in _NUMPY_NAMES.items()}
+_TYPES = {name: type_ for type_, name in NUMPY_NAMES.items()}
 _ML_DTYPES = {"bf16", "fp8"}  # which NumPy has no types for
-
-_DLPACK_CUDA = 2
-# Code and bits of DLDataType.
-_DLPACK_TYPES = {
-    (0, 8): "i8",
-    (0, 32): "i32",
-    (0, 64): "i64",
-    (1, 8): "u8",
-    (2, 16): "fp16",
-    (2, 32): "fp32",
-    (4, 16): "bf16",
-    (6, 8): "bool",
-    (10, 8): "fp8",
-}
-_NO_SYNCHRONISATION = -1  # the order of streams is the caller's business, and so is capture
-
-
-class _DlTensor(ctypes.Structure):
-    """The beginning of a DLManagedTensor, https://dmlc.github.io/dlpack/latest/c_api.html."""
-
-    _fields_ = (
-        ("data", ctypes.c_uint64),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-def device_pointer(array: Any) -> DevicePointer:
-    """Where an array lies in device memory; the caller keeps it alive. Raises TypeError or ValueError."""
-    if isinstance(array, DevicePointer):
-        return array
-    if hasattr(array, "__dlpack_device__") and int(array.__dlpack_device__()[0]) == _DLPACK_CUDA:
-        return _from_dlpack(array)
-    if hasattr(array, "__cuda_array_interface__"):
-        return _from_interface(array.__cuda_array_interface__)
-    message = (
-        f"a {type(array).__name__} is not in device memory: enqueue takes DevicePointer, DLPack or "
-        "__cuda_array_interface__; run() takes NumPy arrays"
-    )
-    raise TypeError(message)
-
-
-def stream_handle(stream: Any) -> int:
-    """The handle of a stream: None for the default one, a number, or an object of ours, torch, cupy or cuda.core."""
-    if stream is None or isinstance(stream, int):
-        return stream or 0
-    for name in ("handle", "cuda_stream", "ptr"):
-        if hasattr(stream, name):
-            return int(getattr(stream, name))
-    if hasattr(stream, "__cuda_stream__"):
-        return int(stream.__cuda_stream__()[1])
-    message = f"a {type(stream).__name__} is no CUDA stream"
-    raise TypeError(message)
 
 
 def host_array(array: Any, type_: str) -> Any:
@@ -102,42 +31,7 @@ def from_bytes(data: bytes, type_: str, shape: Shape) -> Any:
     if type_ in _ML_DTYPES:
         import ml_dtypes  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
-        return np.frombuffer(bytearray(data), getattr(ml_dtypes, _NUMPY_NAMES[type_])).reshape(shape)
-    if type_ not in _NUMPY_NAMES:
+        return np.frombuffer(bytearray(data), getattr(ml_dtypes, NUMPY_NAMES[type_])).reshape(shape)
+    if type_ not in NUMPY_NAMES:
         return np.frombuffer(bytearray(data), np.uint8)
-    return np.frombuffer(bytearray(data), _NUMPY_NAMES[type_]).reshape(shape)
-
-
-def _from_dlpack(array: Any) -> DevicePointer:
-    capsule = array.__dlpack__(stream=_NO_SYNCHRONISATION)
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    tensor = _DlTensor.from_address(get(capsule, b"dltensor"))
-    type_ = _DLPACK_TYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
-    if type_ is None:
-        message = f"DLPack type {tensor.code} of {tensor.bits} bits and {tensor.lanes} lanes is none that is known"
-        raise TypeError(message)
-    shape = tuple(tensor.shape[: tensor.ndim])
-    _check_contiguous(shape, tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None)
-    return DevicePointer(tensor.data + tensor.byte_offset, shape, type_)  # the capsule's owner still holds the memory
-
-
-def _from_interface(interface: dict[str, Any]) -> DevicePointer:
-    import numpy as np
-
-    dtype = np.dtype(interface["typestr"])
-    if dtype.name not in _TYPES:
-        message = f"an array of {dtype.name} is none that TensorRT knows"
-        raise TypeError(message)
-    shape, strides = tuple(interface["shape"]), interface.get("strides")
-    _check_contiguous(shape, tuple(stride // dtype.itemsize for stride in strides) if strides else None)
-    return DevicePointer(interface["data"][0], shape, _TYPES[dtype.name])
-
-
-def _check_contiguous(shape: Shape, strides: Shape | None) -> None:
-    expected = 1
-    for extent, stride in zip(reversed(shape), reversed(strides or ()), strict=False):
-        if extent != 1 and stride != expected and 0 not in shape:
-            message = f"an array of shape {shape} has strides {strides}; TensorRT's tensors are contiguous"
-            raise ValueError(message)
-        expected *= extent
+    return np.frombuffer(bytearray(data), NUMPY_NAMES[type_]).reshape(shape)

@@ -6,12 +6,13 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any, Self
 
+from hatch_tensoracle._arrays import DevicePointer, device_pointer, stream_handle
 from hatch_tensoracle.testing import abi, arrays
 from hatch_tensoracle.testing.cuda import Cuda
 from hatch_tensoracle.testing.errors import PluginTestError
 from hatch_tensoracle.testing.plugin_object import PluginObject
 from hatch_tensoracle.testing.signature import Signature
-from hatch_tensoracle.testing.tensors import DevicePointer, Shape, Tensor, byte_size
+from hatch_tensoracle.testing.tensors import Shape, Tensor, byte_size
 
 __all__ = ["RunningPlugin"]
 
@@ -63,7 +64,7 @@ class RunningPlugin:
         __cuda_array_interface__. Nothing but the plugin's own methods is called: the stream may be under capture. A
         tensor without elements is handed over as a null pointer. Raises PluginFailedError.
         """
-        pointers = [arrays.device_pointer(array) for array in (*inputs, *outputs)]
+        pointers = [device_pointer(array) for array in (*inputs, *outputs)]
         given, taken = pointers[: len(inputs)], pointers[len(inputs) :]
         shapes = tuple(pointer.shape for pointer in given)
         _check_types("input", self._signature.inputs, given)
@@ -77,7 +78,7 @@ class RunningPlugin:
             self._plugin.do("runtime", "OnShapeChange", descs[0], counts[0], descs[1], counts[1])
             self._last_shapes = shapes
         addresses = [_addresses(each) for each in (given, taken)]
-        handle = arrays.stream_handle(stream)
+        handle = stream_handle(stream)
         self._plugin.do("runtime", "Enqueue", *descs, *addresses, self._workspace or None, ctypes.c_void_p(handle))
 
     def run(self, inputs: Sequence[Any], stream: Any = None) -> list[Any]:
@@ -102,7 +103,7 @@ class RunningPlugin:
             # Documented: a copy from pageable memory may return when it is staged. The default stream knows its end.
             self._cuda.synchronize(0)
             self.enqueue(placed, results, stream)
-            self._cuda.synchronize(arrays.stream_handle(stream))
+            self._cuda.synchronize(stream_handle(stream))
             return self._read([array.shape for array in hosts], results)
         finally:
             for address in owned:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from hatch_tensoracle.testing import abi
 
-__all__ = ["DevicePointer", "Shape", "Tensor", "byte_size", "describe_shape"]
+__all__ = ["Shape", "Tensor", "byte_size", "describe_shape"]
 
 Shape = tuple[int, ...]
 
@@ -79,15 +79,6 @@ class Tensor:
             format=abi.FORMATS.index(self.format),
             scale=1.0,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class DevicePointer:
-    """A tensor in device memory that somebody else owns."""
-
-    address: int
-    shape: Shape
-    type: str
 
 
 def byte_size(type_: str, shape: Sequence[int]) -> int:

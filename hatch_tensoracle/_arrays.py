@@ -1,0 +1,129 @@
+"""Arrays of other libraries in device memory: where they lie, what they hold, and the streams they are used on."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["NUMPY_NAMES", "DevicePointer", "device_pointer", "stream_handle"]
+
+Shape = tuple[int, ...]
+
+NUMPY_NAMES = {
+    "fp32": "float32",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp8": "float8_e4m3fn",
+    "i8": "int8",
+    "i32": "int32",
+    "i64": "int64",
+    "u8": "uint8",
+    "bool": "bool",
+}
+_TYPES = {name: type_ for type_, name in NUMPY_NAMES.items()}
+_DLPACK_CUDA = 2
+# Code and bits of DLDataType.
+_DLPACK_TYPES = {
+    (0, 8): "i8",
+    (0, 32): "i32",
+    (0, 64): "i64",
+    (1, 8): "u8",
+    (2, 16): "fp16",
+    (2, 32): "fp32",
+    (4, 16): "bf16",
+    (6, 8): "bool",
+    (10, 8): "fp8",
+}
+_NO_SYNCHRONISATION = -1  # the order of streams is the caller's business, and so is capture
+
+
+class _DlTensor(ctypes.Structure):
+    """The beginning of a DLManagedTensor, https://dmlc.github.io/dlpack/latest/c_api.html."""
+
+    _fields_ = (
+        ("data", ctypes.c_uint64),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePointer:
+    """A tensor in device memory that somebody else owns."""
+
+    address: int
+    shape: Shape
+    type: str
+
+
+def device_pointer(array: Any) -> DevicePointer:
+    """Where an array lies in device memory; the caller keeps it alive. Raises TypeError or ValueError."""
+    if isinstance(array, DevicePointer):
+        return array
+    if hasattr(array, "__dlpack_device__") and int(array.__dlpack_device__()[0]) == _DLPACK_CUDA:
+        return _from_dlpack(array)
+    if hasattr(array, "__cuda_array_interface__"):
+        return _from_interface(array.__cuda_array_interface__)
+    message = (
+        f"a {type(array).__name__} is not in device memory: what is taken there is DevicePointer, DLPack or "
+        "__cuda_array_interface__"
+    )
+    raise TypeError(message)
+
+
+def stream_handle(stream: Any) -> int:
+    """The handle of a stream: None for the default one, a number, or an object of torch, cupy, cuda-python or ours."""
+    if stream is None or isinstance(stream, int):
+        return stream or 0
+    for name in ("handle", "cuda_stream", "ptr"):
+        if hasattr(stream, name):
+            return int(getattr(stream, name))
+    if hasattr(stream, "__cuda_stream__"):
+        return int(stream.__cuda_stream__()[1])
+    if hasattr(stream, "getPtr"):  # cuda.bindings, where this is the address of the handle
+        return int(stream)
+    message = f"a {type(stream).__name__} is no CUDA stream"
+    raise TypeError(message)
+
+
+def _from_dlpack(array: Any) -> DevicePointer:
+    capsule = array.__dlpack__(stream=_NO_SYNCHRONISATION)
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    tensor = _DlTensor.from_address(get(capsule, b"dltensor"))
+    type_ = _DLPACK_TYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
+    if type_ is None:
+        message = f"DLPack type {tensor.code} of {tensor.bits} bits and {tensor.lanes} lanes is none that is known"
+        raise TypeError(message)
+    shape = tuple(tensor.shape[: tensor.ndim])
+    _check_contiguous(shape, tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None)
+    return DevicePointer(tensor.data + tensor.byte_offset, shape, type_)  # the capsule's owner still holds the memory
+
+
+def _from_interface(interface: dict[str, Any]) -> DevicePointer:
+    import numpy as np
+
+    dtype = np.dtype(interface["typestr"])
+    if dtype.name not in _TYPES:
+        message = f"an array of {dtype.name} is none that TensorRT knows"
+        raise TypeError(message)
+    shape, strides = tuple(interface["shape"]), interface.get("strides")
+    _check_contiguous(shape, tuple(stride // dtype.itemsize for stride in strides) if strides else None)
+    return DevicePointer(interface["data"][0], shape, _TYPES[dtype.name])
+
+
+def _check_contiguous(shape: Shape, strides: Shape | None) -> None:
+    expected = 1
+    for extent, stride in zip(reversed(shape), reversed(strides or ()), strict=False):
+        if extent != 1 and stride != expected and 0 not in shape:
+            message = f"an array of shape {shape} has strides {strides}; TensorRT's tensors are contiguous"
+            raise ValueError(message)
+        expected *= extent

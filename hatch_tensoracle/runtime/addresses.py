@@ -1,0 +1,94 @@
+"""What callers hand over as numbers: addresses, stream handles, shapes."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Any, SupportsIndex
+
+__all__ = [
+    "check_aliases",
+    "checked_address",
+    "checked_addresses",
+    "checked_count",
+    "checked_shape",
+    "checked_stream",
+    "wrong_names",
+]
+
+
+def checked_addresses(names: Iterable[str], addresses: Mapping[str, SupportsIndex]) -> dict[str, int]:
+    """Return one address as int for each of the tensors. Raises TypeError or ValueError by the tensor's name."""
+    found = {}
+    for name in names:
+        try:
+            address = addresses[name]
+        except KeyError:
+            raise wrong_names("addresses", addresses, names) from None
+        # The usual case without a call: this is on the way to every enqueue.
+        is_plain = type(address) is int and address > 0
+        found[name] = address if is_plain else checked_address(f"tensor {name!r}", address)
+    if len(addresses) != len(found):
+        raise wrong_names("addresses", addresses, names)
+    return found  # type: ignore[return-value]
+
+
+def check_aliases(aliases: Iterable[tuple[str, str]], addresses: Mapping[str, int]) -> None:
+    """Raise ValueError for an output that has not the address of the input that it is written over."""
+    for output, source in aliases:
+        if addresses.get(output, addresses[source]) != addresses[source]:
+            raise ValueError(
+                f"output {output!r} is written over input {source!r}: its address must be {addresses[source]:#x}, "
+                f"not {addresses[output]:#x}"
+            )
+
+
+def checked_address(what: str, address: object) -> int:
+    """Return an address as int. Raises TypeError or ValueError by what it is of."""
+    found = _integer(f"the address of {what}", address)
+    if found <= 0:
+        raise ValueError(f"the address of {what} is {found}, must be positive")
+    return found
+
+
+def checked_count(what: str, count: object) -> int:
+    """Return a number that is not negative as int. Raises TypeError or ValueError."""
+    found = _integer(what, count)
+    if found < 0:
+        raise ValueError(f"{what} is {found}, must not be negative")
+    return found
+
+
+def checked_stream(stream: object) -> int:
+    """Return a stream's handle as int; 0 is the default stream. Raises TypeError or ValueError."""
+    return checked_count("the stream's handle", stream)
+
+
+def checked_shape(name: str, shape: object) -> tuple[int, ...]:
+    """Return an input's shape, or a shape tensor's contents, as a tuple of int. Raises TypeError."""
+    if isinstance(shape, str) or not isinstance(shape, Iterable):
+        raise TypeError(f"the shape of input {name!r} must be a sequence of integers, not {shape!r}")
+    return tuple(_integer(f"the shape of input {name!r}, {shape},", extent) for extent in shape)
+
+
+def wrong_names(what: str, given: Mapping[str, object], expected: Iterable[str]) -> ValueError:
+    """Return the error for a mapping that has not exactly the names expected."""
+    known = list(expected)
+    missing = [name for name in known if name not in given]
+    extra = [name for name in given if name not in known]
+    parts = [
+        f"{word} {', '.join(map(repr, names))}"
+        for word, names in (("missing", missing), ("unexpected", extra))
+        if names
+    ]
+    return ValueError(f"{what}: {'; '.join(parts)}; expected are {', '.join(map(repr, known)) or 'none'}")
+
+
+def _integer(what: str, value: Any) -> int:
+    # NumPy's integers are integers; True, which has an index too, and 1.0 are none.
+    if not isinstance(value, bool):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise TypeError(f"{what} must be an integer, not {value!r}")

@@ -1,0 +1,129 @@
+"""Executes on arrays in device memory, of any library that speaks DLPack or `__cuda_array_interface__`."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from hatch_tensoracle._arrays import DevicePointer, device_pointer, stream_handle
+from hatch_tensoracle.runtime.addresses import wrong_names
+from hatch_tensoracle.runtime.array_library import ArrayLibrary, library_of
+from hatch_tensoracle.runtime.engine_tensors import EngineTensor
+from hatch_tensoracle.runtime.execution import EngineExecution
+
+__all__ = ["DevicePointer", "execute_on_arrays"]
+
+Shape = tuple[int, ...]
+
+_TYPES = {
+    "FLOAT": "fp32",
+    "HALF": "fp16",
+    "BF16": "bf16",
+    "FP8": "fp8",
+    "INT8": "i8",
+    "INT32": "i32",
+    "INT64": "i64",
+    "UINT8": "u8",
+    "BOOL": "bool",
+}
+"""What TensorRT's types are called where arrays are read."""
+
+
+def execute_on_arrays(
+    execution: EngineExecution, inputs: Mapping[str, Any], out: Mapping[str, Any] | None, stream: Any
+) -> dict[str, Any]:
+    """Set shapes, enqueue, and return every output by name, without waiting. See EngineExecution.__call__."""
+    tensors = execution.tensors
+    names = [name for name, tensor in tensors.items() if tensor.is_input]
+    outputs = [name for name, tensor in tensors.items() if not tensor.is_input]
+    results = dict(out or {})
+    if inputs.keys() != set(names):
+        raise wrong_names("inputs", inputs, names)
+    if not results.keys() <= set(outputs):
+        raise wrong_names("out", results, outputs)
+    placed = {name: _place(execution, name, inputs[name]) for name in names if not tensors[name].is_shape_tensor}
+    library = next(filter(None, (library_of(inputs[name]) for name in placed)), None)
+    if stream is None and library is None:
+        raise TypeError("the inputs are of no library whose current stream is known: give the stream")
+    handle = library.current_stream() if stream is None and library is not None else stream_handle(stream)
+    shapes = {name: placed[name].shape if name in placed else inputs[name] for name in names}
+    execution.set_input_shapes(shapes, stream=handle)
+    grown: dict[str, Any] = {}
+    with library.on_stream(handle) if library is not None else contextlib.nullcontext():
+        for name in outputs:
+            shape = execution.get_tensor_shape(name)
+            if name not in results:
+                _provide(execution, name, shape, inputs, results, library, grown)
+            if name in results:
+                placed[name] = _place(execution, name, results[name], shape)
+        execution.enqueue({name: pointer.address for name, pointer in placed.items()}, stream=handle)
+    for name, memory in grown.items():
+        shape = execution.get_tensor_shape(name)
+        used = memory[: math.prod(shape) * tensors[name].dtype.itemsize]
+        results[name] = _required(library, name).reinterpret(used, shape, _type(tensors[name]))
+    return {name: results[name] if name in results else _contents(execution, name) for name in outputs}
+
+
+def _provide(  # noqa: PLR0913, PLR0917 - what a call has gathered
+    execution: EngineExecution,
+    name: str,
+    shape: Shape,
+    inputs: Mapping[str, Any],
+    results: dict[str, Any],
+    library: ArrayLibrary | None,
+    grown: dict[str, Any],
+) -> None:
+    """Put memory for an output into `results`, or have it put into `grown` once its size is known."""
+    tensor = execution.tensors[name]
+    if tensor.is_shape_tensor:
+        return
+    if tensor.aliased_input is not None:
+        results[name] = inputs[tensor.aliased_input]
+    elif -1 in shape or name not in execution.buffers:
+        execution.set_output_allocator(name, _allocator(_required(library, name), grown, name))
+    else:
+        results[name] = _required(library, name).empty(shape, _type(tensor))
+
+
+def _place(execution: EngineExecution, name: str, array: Any, shape: Shape | None = None) -> DevicePointer:
+    """Return where an array lies if it can be that tensor."""
+    try:
+        found = device_pointer(array)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"tensor {name!r}: {error}") from error
+    if found.type != (expected := _type(execution.tensors[name])):
+        raise TypeError(f"tensor {name!r} is {expected}, the array is {found.type}")
+    if shape is not None and found.shape != shape:
+        raise ValueError(f"tensor {name!r} has shape {shape}, the array {found.shape}")
+    return found
+
+
+def _type(tensor: EngineTensor) -> str:
+    found = _TYPES.get(tensor.dtype.name)
+    if found is None:
+        raise TypeError(f"tensor {tensor.name!r} is {tensor.dtype.name}, which no array is: use enqueue")
+    return found
+
+
+def _allocator(library: ArrayLibrary, kept: dict[str, Any], name: str) -> Any:
+    def allocate(size: int, _alignment: int, _stream: int) -> int:
+        # Both libraries' allocations are aligned to more than TensorRT asks for, 256 bytes.
+        kept[name] = library.empty((max(size, 1),), "u8")
+        return library.address(kept[name])
+
+    return allocate
+
+
+def _required(library: ArrayLibrary | None, name: str) -> ArrayLibrary:
+    if library is None:
+        raise TypeError(f"the inputs are of no library that can allocate output {name!r} here: give it in `out`")
+    return library
+
+
+def _contents(execution: EngineExecution, name: str) -> Any:
+    import numpy as np
+
+    values = np.array(execution.get_tensor_values(name), execution.get_tensor_dtype(name).name.lower())
+    return values.reshape(execution.get_tensor_shape(name))

@@ -1,0 +1,357 @@
+"""Executes an engine on the caller's buffers and streams."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from threading import get_ident
+from typing import Any, Protocol, Self, SupportsIndex
+
+from hatch_tensoracle.runtime.addresses import (
+    check_aliases,
+    checked_address,
+    checked_addresses,
+    checked_count,
+    checked_stream,
+)
+from hatch_tensoracle.runtime.distribution import Distribution
+from hatch_tensoracle.runtime.engine_tensors import EngineTensor, read_tensors
+from hatch_tensoracle.runtime.errors import ExecutionError
+from hatch_tensoracle.runtime.input_shapes import InputShapes
+from hatch_tensoracle.runtime.output_allocator import Allocate, OutputAllocator, output_allocator
+
+__all__ = ["EngineExecution", "OpenEngine"]
+
+Shape = tuple[int, ...]
+_ALIGNMENT = 256
+"""Bytes, of device memory that a context is given: IExecutionContext.set_device_memory's documentation."""
+
+
+class OpenEngine(Protocol):
+    """What an execution keeps alive, such as an EngineHandle."""
+
+    @property
+    def engine(self) -> Any:
+        """TensorRT's ICudaEngine."""
+
+    @property
+    def distribution(self) -> Distribution:
+        """The TensorRT that it is of."""
+
+
+class EngineExecution:
+    """An engine with a context of its own, for one thread and one stream at a time.
+
+    Shapes first, then buffers, then `enqueue`; as a context manager it is closed at the end. It never waits, allocates
+    or copies, and keeps no buffer alive: the caller orders the work of other streams before enqueue and keeps buffers
+    and the execution until the work is complete. The context is made with the first use, on the device that is current
+    then. Methods raise ExecutionError when TensorRT refuses, when the execution is closed, and when it is used from
+    another thread than before or by two at once.
+    """
+
+    def __init__(self, handle: OpenEngine, *, caller_workspace: bool = False) -> None:
+        """Read the engine's tensors. With `caller_workspace`, TensorRT's working memory is what `set_workspace` says.
+
+        Raises ExecutionError for an engine with tensors that cannot be handed over here.
+        """
+        self._context: Any = None  # the first attribute: it goes before all that it uses
+        self._handle: OpenEngine | None = handle
+        self._engine, self._distribution = handle.engine, handle.distribution
+        self.tensors: Mapping[str, EngineTensor] = read_tensors(self._engine)
+        """What is known of each input and output before there are shapes, in the engine's order."""
+        self.buffers = tuple(name for name, tensor in self.tensors.items() if not tensor.is_shape_tensor)
+        """The tensors that `enqueue` takes addresses of: no shape tensors, no outputs with an allocator."""
+        self._shapes = InputShapes(self._engine, self.tensors)
+        self._aliases = [(t.name, t.aliased_input) for t in self.tensors.values() if t.aliased_input is not None]
+        self._allocators: dict[str, OutputAllocator] = {}
+        self._has_own_workspace = not caller_workspace
+        self._workspace = (0, 0)
+        self._is_ready = False
+        """Whether nothing but addresses is missing for an enqueue."""
+        self._stream: int | None = None
+        self._thread: int | None = None
+        self._lock = threading.Lock()
+        self._resources = contextlib.ExitStack()
+        self._messages: deque[str] = self._resources.enter_context(self._distribution.messages())
+        """What TensorRT logged since the last call began."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the context and then the engine. It does not wait for the GPU; again, it does nothing."""
+        if not self._lock.acquire(blocking=False):
+            raise ExecutionError("the execution is in use by another call and cannot be closed")
+        try:
+            self._context = None
+            self._allocators.clear()
+            self._is_ready = False
+            self._engine = self._handle = None
+            self._resources.close()
+        finally:
+            self._lock.release()
+
+    @property
+    def distribution(self) -> Distribution:
+        """The TensorRT that executes."""
+        return self._distribution
+
+    @property
+    def profile(self) -> int:
+        """The optimization profile in use."""
+        return self._shapes.profile
+
+    def set_input_shapes(
+        self,
+        shapes: Mapping[str, Sequence[SupportsIndex]],
+        *,
+        profile: int | None = None,
+        stream: SupportsIndex | None = None,
+    ) -> None:
+        """Set the shapes of all inputs that vary, and the contents of all shape tensors that do, together.
+
+        The optimization profile stays as long as the shapes fit, else the lowest that they fit is taken, or the one
+        given. A change of profile may copy on `stream`, by default that of the last enqueue.
+
+        Raises TypeError or ValueError for shapes that no profile takes; what was set before then still holds. After an
+        ExecutionError nothing can be enqueued until a call succeeds.
+        """
+        with self._in_use() as context:
+            is_plain = profile is None and all(type(shape) is tuple for shape in shapes.values())
+            if is_plain and shapes == self._shapes.current:  # the usual case for arrays, without a look at each extent
+                return
+            wanted, chosen = self._shapes.choose(shapes, profile)
+            if (wanted, chosen) != (self._shapes.current, self._shapes.profile):
+                self._apply_shapes(context, wanted, chosen, stream)
+
+    def get_tensor_shape(self, name: str) -> Shape:
+        """Return the concrete shape; -1 in an output where only the data decide, until TensorRT has executed."""
+        with self._in_use():
+            current, tensor = self._current_shapes(), self._tensor(name)
+            if (allocator := self._allocators.get(name)) is not None and allocator.shape is not None:
+                return allocator.shape
+            if tensor.is_shape_tensor:
+                return tensor.shape
+            return current[name] if tensor.is_input else self._shapes.outputs[name]
+
+    def get_tensor_dtype(self, name: str) -> Any:
+        """Return TensorRT's DataType of the tensor."""
+        return self._tensor(name).dtype
+
+    def get_tensor_values(self, name: str) -> tuple[int, ...]:
+        """Return the contents of a shape tensor; an output's are those that the present shapes give."""
+        with self._in_use():
+            self._current_shapes()
+            if self._tensor(name).is_shape_tensor:
+                return self._shapes.contents(name)
+            raise ValueError(f"tensor {name!r} is no shape tensor")
+
+    def set_output_allocator(self, name: str, allocator: Allocate | Any) -> None:
+        """Let a function, or an IOutputAllocator, provide an output's memory; it needs no address then.
+
+        The function is called in `enqueue` with a size, an alignment (bytes) and the stream, and returns an address.
+        """
+        with self._in_use() as context:
+            tensor = self._tensor(name)
+            if tensor.is_input or tensor.is_shape_tensor:
+                raise ValueError(f"tensor {name!r} is no output in device memory")
+            made = output_allocator(self._distribution.module, allocator)
+            if not context.set_output_allocator(name, made):
+                raise self._refused(f"to take an allocator for output {name!r}")
+            self._allocators[name] = made
+            self.buffers = tuple(other for other in self.buffers if other != name)
+            self._is_ready = False
+
+    @property
+    def workspace_size(self) -> int:
+        """Bytes of working memory: the caller's for the present shapes, TensorRT's own for any of the profile."""
+        with self._in_use() as context:
+            return self._needed_workspace(context)
+
+    def set_workspace(self, address: SupportsIndex, size: SupportsIndex) -> None:
+        """Give TensorRT working memory on the device, aligned to 256 bytes, for as long as it executes."""
+        with self._in_use() as context:
+            if self._has_own_workspace:
+                raise ExecutionError("TensorRT has its own workspace: create the execution with caller_workspace=True")
+            found, length = checked_address("the workspace", address), checked_count("the workspace's size", size)
+            if found % _ALIGNMENT:
+                raise ValueError(f"the workspace's address {found:#x} is not aligned to {_ALIGNMENT} bytes")
+            if length < (needed := self._needed_workspace(context)):
+                raise ValueError(f"the workspace has {length} bytes; {needed} are needed")
+            self._workspace = found, length
+            context.set_device_memory(found, length)
+            self._is_ready = False
+
+    def warm_up(
+        self,
+        shapes: Iterable[Mapping[str, Sequence[SupportsIndex]]],
+        addresses: Mapping[str, SupportsIndex] | None = None,
+        *,
+        stream: SupportsIndex | None = None,
+    ) -> None:
+        """Do what a first use does, before it: the context, and for each set of shapes their inference.
+
+        With `addresses`, of buffers large enough for all of them, each is also enqueued once, on `stream`: that is when
+        TensorRT loads kernels and TensorRT-RTX compiles them. The last shapes stay set.
+        """
+        if addresses is not None and stream is None:
+            raise ValueError("warm_up needs the stream to enqueue on")
+        with self._in_use():
+            pass  # the context is made
+        for each in shapes:
+            self.set_input_shapes(each, stream=stream)
+            if addresses is not None and stream is not None:
+                self.enqueue(addresses, stream=stream)
+
+    def enqueue(self, addresses: Mapping[str, SupportsIndex], *, stream: SupportsIndex) -> None:
+        """Put one execution on the stream and return.
+
+        Every tensor of `buffers` needs one positive address, every output that is written over an input that input's;
+        0 is the default stream. Addresses are not followed here: that buffers are large enough, contiguous and of the
+        tensor's type is the caller's word. Work on another stream than the last needs `release_stream` first.
+
+        Raises TypeError or ValueError for addresses and handles, before TensorRT has seen any.
+        """
+        if not self._lock.acquire(blocking=False):
+            raise _concurrent()
+        try:
+            self._messages.clear()
+            if not self._is_ready or get_ident() != self._thread:
+                self._get_ready()
+            if type(stream) is not int or stream < 0:
+                stream = checked_stream(stream)
+            found = checked_addresses(self.buffers, addresses)
+            if self._aliases:
+                check_aliases(self._aliases, found)
+            if stream != self._stream:
+                self._take_stream(stream)
+            context = self._context
+            for name, address in found.items():
+                if not context.set_tensor_address(name, address):
+                    raise self._refused(f"the address of tensor {name!r}")
+            if not context.execute_async_v3(stream):
+                raise self._refused("to execute") from self._allocator_error()
+        finally:
+            self._lock.release()
+
+    def __call__(
+        self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None, *, stream: Any = None
+    ) -> dict[str, Any]:
+        """Set shapes, enqueue on arrays in device memory, and return all outputs by name, without waiting.
+
+        `inputs` has a contiguous array of the tensor's type for every input, by DLPack, `__cuda_array_interface__` or
+        DevicePointer, and for a shape tensor its contents. `out` has arrays to write to; outputs that it lacks are
+        allocated by the library of the inputs, torch or CuPy. An output that is written over an input is that input's
+        array, a shape tensor's a NumPy array. `stream` is a handle or a stream of another library; without it, the
+        current one of the inputs' library. Raises TypeError or ValueError by the tensor's name.
+        """
+        from hatch_tensoracle.runtime.arrays import execute_on_arrays
+
+        return execute_on_arrays(self, inputs, out, stream)
+
+    def release_stream(self) -> None:
+        """Say that all work is complete, or that the next stream waits for it: the next may be any stream."""
+        with self._in_use():
+            self._stream = None
+
+    def _create_context(self) -> Any:
+        """Make TensorRT's context: the one place where its configuration is chosen."""
+        strategies = self._distribution.module.ExecutionContextAllocationStrategy
+        strategy = strategies.STATIC if self._has_own_workspace else strategies.USER_MANAGED
+        return self._engine.create_execution_context(strategy)
+
+    @contextlib.contextmanager
+    def _in_use(self) -> Iterator[Any]:
+        """Keep others out, and hand out the context."""
+        if not self._lock.acquire(blocking=False):
+            raise _concurrent()
+        try:
+            self._messages.clear()
+            yield self._open_context()
+        finally:
+            self._lock.release()
+
+    def _open_context(self) -> Any:
+        if self._handle is None:
+            raise ExecutionError("the execution is closed")
+        if self._thread not in {None, get_ident()}:
+            raise ExecutionError("the execution belongs to the thread that used it first: create one for each thread")
+        if self._context is None:
+            self._thread = get_ident()
+            context = self._create_context()
+            if context is None:
+                raise self._refused("to create an execution context")
+            self._context = context
+            if not self._shapes.ranged:
+                self._apply_shapes(context, *self._shapes.choose({}, None), None)
+        return self._context
+
+    def _apply_shapes(
+        self, context: Any, wanted: Mapping[str, Shape], profile: int, stream: SupportsIndex | None
+    ) -> None:
+        self._is_ready = False
+        if profile != self._shapes.profile:
+            if stream is None and self._stream is None:
+                raise ValueError(f"the shapes need profile {profile}: give the stream on which to change to it")
+            self._take_stream(checked_stream(self._stream if stream is None else stream))
+        for allocator in self._allocators.values():
+            allocator.shape = None
+        self._shapes.apply(context, wanted, profile, self._stream or 0, self._refused)
+
+    def _take_stream(self, stream: int) -> None:
+        if self._stream not in {None, stream}:
+            raise ExecutionError(
+                f"the last work is on stream {self._stream:#x}, this is for {stream:#x}, and a context's work must not "
+                "overlap: call release_stream() once it is complete or the new stream waits for it"
+            )
+        self._stream = stream
+
+    def _get_ready(self) -> None:
+        """Raise for whatever is missing for an enqueue but addresses."""
+        context = self._open_context()
+        self._current_shapes()
+        for name, shape in self._shapes.outputs.items():
+            if -1 in shape and name not in self._allocators:
+                raise ExecutionError(f"the data decide the size of output {name!r}: call set_output_allocator first")
+        if not self._has_own_workspace and (needed := self._needed_workspace(context)):
+            if needed > self._workspace[1]:
+                raise ExecutionError(
+                    f"the workspace has {self._workspace[1]} bytes; {needed} are needed for the shapes"
+                )
+            context.set_device_memory(*self._workspace)
+        self._is_ready = True
+
+    def _current_shapes(self) -> Mapping[str, Shape]:
+        if self._shapes.current is None:
+            names = ", ".join(map(repr, self._shapes.ranged)) or "no inputs"
+            raise ExecutionError(f"the engine has no shapes: set_input_shapes for {names} has not succeeded")
+        return self._shapes.current
+
+    def _needed_workspace(self, context: Any) -> int:
+        size: int
+        if self._shapes.current is None or self._has_own_workspace:
+            size = self._engine.get_device_memory_size_for_profile_v2(self._shapes.profile)
+        else:
+            size = context.update_device_memory_size_for_shapes()
+        return size
+
+    def _allocator_error(self) -> Exception | None:
+        return next((each.error for each in self._allocators.values() if each.error is not None), None)
+
+    def _tensor(self, name: str) -> EngineTensor:
+        if name not in self.tensors:
+            raise ValueError(f"there is no tensor {name!r}; the engine has {', '.join(map(repr, self.tensors))}")
+        return self.tensors[name]
+
+    def _refused(self, what: str) -> ExecutionError:
+        logged = "".join(f"\n  {message}" for message in self._messages) or "\n  (TensorRT logged nothing)"
+        return ExecutionError(f"TensorRT refuses {what}; it logged:{logged}")
+
+
+def _concurrent() -> ExecutionError:
+    return ExecutionError("the execution is in use by another call: an execution is for one caller at a time")

@@ -1,0 +1,203 @@
+"""Executing on arrays, on the stand-in and with small stand-ins for torch and CuPy.
+
+They have what is used of the two, with the names that their documents give: https://docs.pytorch.org/docs/stable and
+https://docs.cupy.dev/en/stable. No element is read or written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np  # noqa: TID253 - what shape tensors come out as
+import pytest
+
+from hatch_tensoracle._arrays import DevicePointer
+from hatch_tensoracle.runtime.execution import EngineExecution
+from runtime.conftest import Opener
+from runtime.stand_in import JOURNAL, tensor
+
+X = tensor("INPUT", (-1, 2), profiles=[[[1, 2], [4, 2], [8, 2]]])
+Y = tensor("OUTPUT", ("x.0", 3), dtype="HALF")
+ITEM_SIZES = {"float32": 4, "float16": 2, "uint8": 1}
+
+
+class Array:
+    """An array of either library, at an address of its own."""
+
+    made = 0
+
+    def __init__(self, shape: Any, dtype: str, device: Any = None, stream: int = 0, address: int | None = None) -> None:
+        Array.made += 1
+        self.shape, self.dtype, self.device, self.stream = tuple(shape), dtype, device, stream
+        self.address = 0x10000 * Array.made if address is None else address
+        self.data = SimpleNamespace(ptr=self.address)
+
+    def data_ptr(self) -> int:
+        """Torch's."""
+        return self.address
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        typestr = np.dtype(self.dtype).str
+        return {"shape": self.shape, "typestr": typestr, "data": (self.address, False), "strides": None, "version": 3}
+
+    def __getitem__(self, part: slice) -> Array:
+        return type(self)((part.stop,), self.dtype, self.device, self.stream, self.address)
+
+    def view(self, dtype: str) -> Array:
+        """The same bytes as another type."""
+        size = math.prod(self.shape) // ITEM_SIZES[dtype]
+        return type(self)((size,), dtype, self.device, self.stream, self.address)
+
+    def reshape(self, shape: Any) -> Array:
+        """The same elements."""
+        assert math.prod(shape) == math.prod(self.shape)
+        return type(self)(shape, self.dtype, self.device, self.stream, self.address)
+
+
+class Library:
+    """What the two have in common: a current stream, and memory that belongs to it."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.streams = name, [77]
+        self.array = type("Array", (Array,), {"__module__": name})
+        self.float32, self.float16, self.uint8 = ITEM_SIZES
+        current = SimpleNamespace(cuda_stream=77, ptr=77)
+        self.cuda = SimpleNamespace(
+            current_stream=lambda _device: current,
+            get_current_stream=lambda: current,
+            ExternalStream=self.external_stream,
+            stream=lambda stream: stream,
+        )
+
+    @contextlib.contextmanager
+    def external_stream(self, handle: int, device: Any = None) -> Any:
+        """A stream that somebody else made."""
+        assert device is not None
+        self.streams.append(handle)
+        yield
+        self.streams.pop()
+
+    def empty(self, shape: Any, *, dtype: str, device: Any = None) -> Array:
+        """A new array, for the current stream."""
+        made: Array = self.array(shape, dtype, device, self.streams[-1])
+        return made
+
+
+class Device(contextlib.nullcontext[None]):
+    """CuPy's is a context manager with a number."""
+
+    id = 0
+
+
+@pytest.fixture(params=["torch", "cupy"])
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Library:
+    """The library where it is looked for once an array of it is seen."""
+    library = Library(request.param)
+    monkeypatch.setitem(sys.modules, library.name, library)
+    return library
+
+
+def executed() -> list[tuple[Any, ...]]:
+    return [call for call in JOURNAL if call[0] in {"set_tensor_address", "execute_async_v3"}]
+
+
+def test_outputs_are_allocated_by_the_inputs_library_on_its_stream(opened: Opener, library: Library) -> None:
+    x = library.array((4, 2), "float32", Device())
+    results = EngineExecution(opened(x=X, y=Y))({"x": x})
+    y = results["y"]
+    assert list(results) == ["y"]
+    assert (type(y), y.shape, y.dtype, y.stream) == (library.array, (4, 3), "float16", 77)
+    assert executed() == [
+        ("set_tensor_address", "x", x.address),
+        ("set_tensor_address", "y", y.address),
+        ("execute_async_v3", 77),
+    ]
+
+
+def test_memory_belongs_to_the_stream_that_is_given(opened: Opener, library: Library) -> None:
+    x = library.array((4, 2), "float32", Device())
+    y = EngineExecution(opened(x=X, y=Y))({"x": x}, stream=SimpleNamespace(cuda_stream=5))["y"]
+    assert y.stream == 5
+    assert executed()[-1] == ("execute_async_v3", 5)
+
+
+def test_outputs_that_are_given_are_written(opened: Opener, library: Library) -> None:
+    x, y = library.array((4, 2), "float32", Device()), library.array((4, 3), "float16")
+    before = Array.made
+    assert EngineExecution(opened(x=X, y=Y))({"x": x}, {"y": y}) == {"y": y}
+    assert Array.made == before
+
+
+def test_outputs_of_any_size_grow_in_the_library(opened: Opener, library: Library) -> None:
+    execution = EngineExecution(opened(x=X, y=tensor("OUTPUT", ("?6", 2))))
+    for _ in range(2):
+        y = execution({"x": library.array((4, 2), "float32", Device())})["y"]
+        assert (y.shape, y.dtype, y.stream) == ((6, 2), "float32", 77)
+
+
+def test_an_output_over_an_input_is_that_array(opened: Opener, library: Library) -> None:
+    x = library.array((4, 2), "float32", Device())
+    execution = EngineExecution(opened(x=X, y=tensor("OUTPUT", ("x.0", 2), aliased="x")))
+    assert execution({"x": x})["y"] is x
+
+
+def test_shape_tensors_are_numbers(opened: Opener, library: Library) -> None:
+    target = tensor("INPUT", (2,), dtype="INT64", values=[[[1, 1], [4, 4], [8, 8]]])
+    size = tensor("OUTPUT", (2,), dtype="INT32", contents=("target[1]", "x.0"))
+    execution = EngineExecution(opened(x=X, target=target, y=tensor("OUTPUT", ("target[0]",)), size=size))
+    for contents in ([3, 7], [3, 7], [1, 2]):
+        results = execution({"x": library.array((4, 2), "float32", Device()), "target": np.array(contents)})
+        assert results["y"].shape == (contents[0],)
+        np.testing.assert_array_equal(results["size"], np.array([contents[1], 4], np.int32), strict=True)
+
+
+def test_pointers_and_other_libraries_need_stream_and_outputs(opened: Opener) -> None:
+    x, y = DevicePointer(256, (4, 2), "fp32"), DevicePointer(512, (4, 3), "fp16")
+    execution = EngineExecution(opened(x=X, y=Y))
+    with pytest.raises(TypeError, match="no library whose current stream is known: give the stream"):
+        execution({"x": x})
+    with pytest.raises(TypeError, match="no library that can allocate output 'y' here: give it in `out`"):
+        execution({"x": x}, stream=0)
+    assert execution({"x": x}, {"y": y}, stream=0) == {"y": y}
+    assert executed()[-1] == ("execute_async_v3", 0)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "out", "error", "message"),
+    [
+        ({}, {}, ValueError, "inputs: missing 'x'"),
+        ({"x": ((4, 2), "fp32"), "y": ((4, 3), "fp16")}, {}, ValueError, "inputs: unexpected 'y'"),
+        ({"x": ((4, 2), "fp16")}, {}, TypeError, "tensor 'x' is fp32, the array is fp16"),
+        ({"x": ((4, 3), "fp32")}, {}, ValueError, r"input 'x' is \(4, 3\), profile 0 takes"),
+        ({"x": ((4, 2), "fp32")}, {"z": ((4, 3), "fp16")}, ValueError, "out: .*unexpected 'z'"),
+        ({"x": ((4, 2), "fp32")}, {"y": ((4, 3), "fp32")}, TypeError, "tensor 'y' is fp16, the array is fp32"),
+        ({"x": ((4, 2), "fp32")}, {"y": ((5, 3), "fp16")}, ValueError, r"'y' has shape \(4, 3\), the array \(5, 3\)"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused_by_name(
+    opened: Opener, inputs: dict[str, Any], out: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    def pointers(of: dict[str, Any]) -> dict[str, DevicePointer]:
+        return {name: DevicePointer(256, shape, type_) for name, (shape, type_) in of.items()}
+
+    with pytest.raises(error, match=message):
+        EngineExecution(opened(x=X, y=Y))(pointers(inputs), pointers(out), stream=0)
+    assert executed() == []
+
+
+def test_arrays_on_the_host_are_refused_by_name(opened: Opener) -> None:
+    with pytest.raises(TypeError, match="tensor 'x': a ndarray is not in device memory"):
+        EngineExecution(opened(x=X, y=Y))({"x": np.zeros((4, 2), np.float32)}, stream=0)
+
+
+def test_cupy_has_not_all_types(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = Library("cupy")
+    monkeypatch.setitem(sys.modules, "cupy", library)
+    x = library.array((4, 2), "float32", Device())
+    with pytest.raises(TypeError, match="CuPy has no bf16: give an array of another library"):
+        EngineExecution(opened(x=X, y=tensor("OUTPUT", ("x.0",), dtype="BF16")))({"x": x})
