@@ -51,15 +51,10 @@ class LoadedKernels {
  private:
   KernelVariants const& add(Driver const& driver, Device const& device, std::string_view name,
                             std::int32_t configuration) {
-    std::int32_t const count = configurationCount(name);
-    if (configuration < 0 || configuration >= count) {
-      fail("kernel ", name, ": configuration ", configuration, " is asked for; it has ", count);
-    }
+    char const* const key = detail::findEntry(name, configuration).kernel;
     std::vector<Kernel> variants;
-    char const* key = nullptr;
     for (EntryRecord const& entry : entries()) {
       if (entry.kernel != name || entry.configuration != static_cast<std::uint32_t>(configuration)) continue;
-      key = entry.kernel;
       variants.emplace_back(driver, device, entry);
     }
     return loaded_.emplace(std::tuple(device.handle, key, configuration), KernelVariants(std::move(variants)))
@@ -165,23 +160,35 @@ void Kernel::failArgument(std::size_t index, Argument const& argument, Fit fit) 
   fail(describe(), ": ", detail::explain(signature_[index], argument, fit));
 }
 
-ConstantRecord const& Kernel::findConstant(std::string_view name, ConstantKind kind) const {
-  Span<ConstantRecord const> const constants(entry_->constants, entry_->constantCount);
+EntryRecord const& detail::findEntry(std::string_view kernel, std::int32_t configuration) {
+  std::int32_t const count = configurationCount(kernel);
+  if (configuration < 0 || configuration >= count) {
+    fail("kernel ", kernel, ": configuration ", configuration, " is asked for; it has ", count);
+  }
+  Span<EntryRecord const> const all = entries();
+  return *std::find_if(all.begin(), all.end(), [=](EntryRecord const& entry) {
+    return entry.kernel == kernel && entry.configuration == static_cast<std::uint32_t>(configuration);
+  });
+}
+
+ConstantRecord const& detail::findConstant(EntryRecord const& entry, std::string_view name, ConstantKind kind) {
+  Span<ConstantRecord const> const constants(entry.constants, entry.constantCount);
   auto const found =
       std::find_if(constants.begin(), constants.end(), [=](auto const& one) { return one.name == name; });
   if (found != constants.end() && found->kind == kind) return *found;
   if (found != constants.end()) {
-    fail(describe(), ": constant ", name, " is of type ", kindName(found->kind), ", not ", kindName(kind));
+    fail(describe(entry), ": constant ", name, " is of type ", kindName(found->kind), ", not ", kindName(kind));
   }
   std::string names;
   for (ConstantRecord const& constant : constants) {
     names += compose(names.empty() ? "" : ", ", constant.name, " (", kindName(constant.kind), ")");
   }
-  fail(describe(), ": has no constant ", name, "; it has ", names.empty() ? "none" : names);
+  fail(describe(entry), ": has no constant ", name, "; it has ", names.empty() ? "none" : names);
 }
 
-void Kernel::failInteger(ConstantRecord const& constant) const {
-  fail(describe(), ": constant ", constant.name, " is ", constant.integer, ", which the type asked for cannot hold");
+void detail::failInteger(EntryRecord const& entry, ConstantRecord const& constant) {
+  fail(describe(entry), ": constant ", constant.name, " is ", constant.integer,
+       ", which the type asked for cannot hold");
 }
 
 std::string Kernel::describe() const { return tensoracle::describe(*entry_, *code_); }

@@ -58,15 +58,16 @@ class MatmulBiasGelu final : public PluginBase<MatmulBiasGelu> {
     Product const product = productOf(inputs);
     std::int32_t const last = configurations() - 1;
     for (std::int32_t i = 0; i < last; ++i) {
-      if (blocksOf(product, loadKernel(kernelName(inputs[0].type), i)) >= kENOUGH_BLOCKS) return i;
+      if (blocksOf(product, kernelName(inputs[0].type), i) >= kENOUGH_BLOCKS) return i;
     }
     return last;
   }
 
   void prepare(Span<PluginTensorDesc const> inputs, Span<PluginTensorDesc const>) override {
     product_ = productOf(inputs);
-    kernel_ = &loadKernel(kernelName(inputs[0].type), configuration());
-    blocks_ = blocksOf(product_, *kernel_);
+    char const* const kernel = kernelName(inputs[0].type);
+    kernel_ = &loadKernel(kernel, configuration());
+    blocks_ = blocksOf(product_, kernel, configuration());
   }
 
   void execute(Execution const& call) override {
@@ -89,9 +90,9 @@ class MatmulBiasGelu final : public PluginBase<MatmulBiasGelu> {
     return {volume(rows), w.d[1], w.d[0]};
   }
 
-  static std::int64_t blocksOf(Product const& product, KernelVariants const& kernel) {
-    Kernel const& any = kernel.variants().front();  // variants have the same tiles
-    return ceilDiv(product.m, any.constant<std::int64_t>("BM")) * ceilDiv(product.n, any.constant<std::int64_t>("BN"));
+  static std::int64_t blocksOf(Product const& product, char const* kernel, std::int32_t configuration) {
+    auto const tile = [=](char const* name) { return kernelConstant<std::int64_t>(kernel, configuration, name); };
+    return ceilDiv(product.m, tile("BM")) * ceilDiv(product.n, tile("BN"));
   }
 
   char const* kernelName(DataType type) const {

@@ -6,6 +6,7 @@ import importlib
 
 TYPE_CHECKING = False  # type checkers take it as true; importing it from typing takes longer than all the rest
 if TYPE_CHECKING:
+    from hatch_tensoracle.runtime.arrays import DevicePointer
     from hatch_tensoracle.runtime.build import build_serialized_engine
     from hatch_tensoracle.runtime.declaration import BuilderSettings, EngineBuild, EngineIO, InputShape, TensorSpec
     from hatch_tensoracle.runtime.engine import EngineHandle, open_engine
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
         GpuError,
         PluginLibraryError,
     )
+    from hatch_tensoracle.runtime.execution import EngineExecution
     from hatch_tensoracle.runtime.onnx_model import onnx_graph
     from hatch_tensoracle.runtime.plugin_layer import add_plugin
     from hatch_tensoracle.runtime.plugins import PluginLibrary, plugin_library, register_plugins
@@ -26,10 +28,12 @@ if TYPE_CHECKING:
 __all__ = [
     "BuilderSettings",
     "CorruptEngineError",
+    "DevicePointer",
     "EngineBuild",
     "EngineBuildError",
     "EngineCacheError",
     "EngineConditionError",
+    "EngineExecution",
     "EngineHandle",
     "EngineIO",
     "EngineIOError",
@@ -48,6 +52,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "arrays": ("DevicePointer",),
     "build": ("build_serialized_engine",),
     "declaration": ("BuilderSettings", "EngineBuild", "EngineIO", "InputShape", "TensorSpec"),
     "engine": ("EngineHandle", "open_engine"),
@@ -61,6 +66,7 @@ _MODULES = {
         "GpuError",
         "PluginLibraryError",
     ),
+    "execution": ("EngineExecution",),
     "onnx_model": ("onnx_graph",),
     "plugin_layer": ("add_plugin",),
     "plugins": ("PluginLibrary", "plugin_library", "register_plugins"),

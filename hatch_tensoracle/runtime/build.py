@@ -10,6 +10,7 @@ from hatch_tensoracle.runtime.builder_config import check_settings, configure, s
 from hatch_tensoracle.runtime.declaration import EngineBuild, refuse_options
 from hatch_tensoracle.runtime.distribution import Distribution, distribution
 from hatch_tensoracle.runtime.errors import EngineBuildError
+from hatch_tensoracle.runtime.multi_device import refuse_multi_device
 from hatch_tensoracle.runtime.network import check_network
 from hatch_tensoracle.runtime.plugins import register_plugins
 from hatch_tensoracle.runtime.progress import watched
@@ -70,6 +71,7 @@ def _build(
     network = builder.create_network(_strongly_typed(trt))
     kept = graph(network)
     check_network(network, declaration)
+    refuse_multi_device(network, trt)
     config = builder.create_builder_config()
     configure(config, declaration.settings, libraries, trt)
     _add_profiles(builder, config, declaration)

@@ -168,8 +168,8 @@ def _deserialize(saved: SavedEngine, declaration: EngineBuild, tensorrt: Distrib
             )
     with tensorrt.messages() as logged:
         runtime = tensorrt.module.Runtime(tensorrt.logger)
-        if declaration.settings.version_compatible:
-            runtime.engine_host_code_allowed = True  # such plans carry the code that reads them
+        if declaration.settings.version_compatible or declaration.settings.embed_plugins:
+            runtime.engine_host_code_allowed = True  # such plans carry code that runs on the host
         engine = runtime.deserialize_cuda_engine(saved.plan)
     if engine is None:
         raise CorruptEngineError(

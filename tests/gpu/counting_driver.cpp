@@ -12,7 +12,7 @@
   CALL(cuDeviceGetName) CALL(cuDeviceGetAttribute) CALL(cuCtxCreate_v2) CALL(cuCtxDestroy_v2) \
   CALL(cuCtxGetCurrent) CALL(cuCtxSetCurrent) CALL(cuCtxPushCurrent_v2) CALL(cuCtxPopCurrent_v2) \
   CALL(cuCtxGetDevice) CALL(cuCtxGetId) CALL(cuCtxSynchronize) CALL(cuMemGetInfo_v2) CALL(cuMemAlloc_v2) \
-  CALL(cuMemFree_v2) CALL(cuMemcpyHtoD_v2) CALL(cuMemcpyHtoDAsync_v2) CALL(cuMemcpyDtoH_v2) \
+  CALL(cuMemFree_v2) CALL(cuPointerGetAttribute) CALL(cuMemcpyHtoD_v2) CALL(cuMemcpyHtoDAsync_v2) CALL(cuMemcpyDtoH_v2) \
   CALL(cuStreamCreate) CALL(cuStreamDestroy_v2) CALL(cuStreamSynchronize) CALL(cuStreamQuery) \
   CALL(cuStreamBeginCapture_v2) CALL(cuStreamEndCapture) CALL(cuStreamIsCapturing) \
   CALL(cuThreadExchangeStreamCaptureMode) CALL(cuGraphInstantiateWithFlags) CALL(cuGraphLaunch) \

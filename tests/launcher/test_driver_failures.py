@@ -159,3 +159,9 @@ def test_every_call_of_the_launcher_is_among_these() -> None:
         | {"cuCtxPushCurrent", "cuMemFree"}
     )
     assert found == tested | NAMES
+
+
+def test_every_call_of_the_launcher_passes_through_the_counting_driver() -> None:
+    source = (CPP / "src" / "driver.cpp").read_text()
+    counted = (CPP.parent / "tests" / "gpu" / "counting_driver.cpp").read_text()
+    assert set(re.findall(r'find\(library, "(\w+)"', source)) <= set(re.findall(r"CALL\((\w+)\)", counted))

@@ -194,4 +194,4 @@ def test_constants_are_read_in_their_type(library: Path) -> None:
         ]:
             with pytest.raises(PluginFailedError) as caught:
                 at.enqueue(at.make("Constant", kernel=kernel, constant=name, type=type_))
-            assert caught.value.messages == (f"Constant: onShapeChange: kernel {kernel}#0, sm_86: {message}",)
+            assert caught.value.messages == (f"Constant: onShapeChange: kernel {kernel}#0: {message}",)

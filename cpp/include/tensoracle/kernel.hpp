@@ -22,6 +22,33 @@ struct Grid {
   std::int64_t z = 1;
 };
 
+namespace detail {
+
+EntryRecord const& findEntry(std::string_view kernel, std::int32_t configuration);
+ConstantRecord const& findConstant(EntryRecord const& entry, std::string_view name, ConstantKind kind);
+[[noreturn]] void failInteger(EntryRecord const& entry, ConstantRecord const& constant);
+
+template <class T>
+T constantOf(EntryRecord const& entry, std::string_view name) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return findConstant(entry, name, ConstantKind::kBOOL).integer != 0;
+  } else if constexpr (std::is_integral_v<T>) {
+    static_assert(std::is_signed_v<T>, "constants are signed: ask for a signed type");
+    ConstantRecord const& constant = findConstant(entry, name, ConstantKind::kINTEGER);
+    if (constant.integer < std::numeric_limits<T>::min() || constant.integer > std::numeric_limits<T>::max()) {
+      failInteger(entry, constant);
+    }
+    return static_cast<T>(constant.integer);
+  } else if constexpr (std::is_same_v<T, double>) {
+    return findConstant(entry, name, ConstantKind::kNUMBER).number;
+  } else {
+    static_assert(std::is_same_v<T, std::string_view>, "a constant is a bool, an integer, a double or a string_view");
+    return findConstant(entry, name, ConstantKind::kTEXT).text;
+  }
+}
+
+}  // namespace detail
+
 // One variant of a kernel on one device.
 class Kernel {
  public:
@@ -37,7 +64,9 @@ class Kernel {
   // A compile-time constant of the kernel, as an integer type, bool, double or std::string_view. An Error if there is
   // none of that name, or if it is of another type.
   template <class T>
-  T constant(std::string_view name) const;
+  T constant(std::string_view name) const {
+    return detail::constantOf<T>(*entry_, name);
+  }
 
   // Whether the code may be run on these arguments: divisibility, ranges, values it was compiled for. An Error if
   // their number or one's type is not the kernel's at all.
@@ -59,12 +88,10 @@ class Kernel {
   // The values of the arguments, which may lie in either of the two; null if they are not accepted.
   std::uint64_t const* encode(Arguments const& arguments, detail::Values& values) const;
   void enqueue(CUstream stream, Grid const& grid, std::uint64_t const* values) const;
-  ConstantRecord const& findConstant(std::string_view name, ConstantKind kind) const;
   void checkCount(Arguments const& arguments) const;
   bool checkGrid(Grid const& grid) const;  // false if it is empty
   [[noreturn]] void failCount(std::size_t count) const;
   [[noreturn]] void failArgument(std::size_t index, Argument const& argument, detail::Fit fit) const;
-  [[noreturn]] void failInteger(ConstantRecord const& constant) const;
   [[noreturn]] void failGrid(char const* dimension, std::int64_t blocks, std::int64_t most) const;
   void failLaunch(CUresult result, Grid const& grid) const;
   std::string describe() const;
@@ -107,23 +134,11 @@ KernelVariants const& loadKernel(std::string_view name, std::int32_t configurati
 // How many configurations the bundle has of that kernel. An Error if it has no such kernel. Needs no device.
 std::int32_t configurationCount(std::string_view name);
 
+// A compile-time constant of a kernel in one of its configurations, as Kernel::constant reads it. Needs no device and
+// loads no code.
 template <class T>
-T Kernel::constant(std::string_view name) const {
-  if constexpr (std::is_same_v<T, bool>) {
-    return findConstant(name, ConstantKind::kBOOL).integer != 0;
-  } else if constexpr (std::is_integral_v<T>) {
-    static_assert(std::is_signed_v<T>, "constants are signed: ask for a signed type");
-    ConstantRecord const& constant = findConstant(name, ConstantKind::kINTEGER);
-    if (constant.integer < std::numeric_limits<T>::min() || constant.integer > std::numeric_limits<T>::max()) {
-      failInteger(constant);
-    }
-    return static_cast<T>(constant.integer);
-  } else if constexpr (std::is_same_v<T, double>) {
-    return findConstant(name, ConstantKind::kNUMBER).number;
-  } else {
-    static_assert(std::is_same_v<T, std::string_view>, "a constant is a bool, an integer, a double or a string_view");
-    return findConstant(name, ConstantKind::kTEXT).text;
-  }
+T kernelConstant(std::string_view kernel, std::int32_t configuration, std::string_view name) {
+  return detail::constantOf<T>(detail::findEntry(kernel, configuration), name);
 }
 
 }  // namespace tensoracle
