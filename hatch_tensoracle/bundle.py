@@ -6,13 +6,14 @@ import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from hatch_tensoracle._decode import DecodeError, decode
-from hatch_tensoracle.errors import ManifestError
+from hatch_tensoracle.errors import ConfigurationError, ManifestError
 from hatch_tensoracle.targets import TARGETS
+from hatch_tensoracle.tuning import Configuration, Tuning, check_tuning
 
 __all__ = [
     "CUBIN_ALIGNMENT",
@@ -25,6 +26,7 @@ __all__ = [
     "Constant",
     "Cubin",
     "Entry",
+    "configuration_of",
     "entry_label",
 ]
 
@@ -141,6 +143,11 @@ class Entry:
         return tuple(argument for argument in self.arguments if argument.equal_to is None)
 
 
+def configuration_of(constants: Iterable[Constant], options: Configuration) -> Configuration:
+    """What a kernel is compiled with, by name."""
+    return {**{constant.name: constant.value for constant in constants}, **options}
+
+
 def entry_label(kernel: str, configuration: int, variant: int) -> str:
     """How messages call an entry: `matmul#1`, and `matmul/2#1` in its third configuration."""
     return f"{kernel}/{configuration}#{variant}" if configuration else f"{kernel}#{variant}"
@@ -156,6 +163,8 @@ class Bundle:
     """Version of each tool that had a part in the bytes."""
     minimum_driver: str
     """The oldest Linux driver that runs code of the toolkit ptxas is from (CUDA Toolkit Release Notes, table 2)."""
+    tuning: tuple[Tuning, ...] = ()
+    """Which configuration is the fastest, by shape, where that was measured."""
     schema: int = SCHEMA
     digest: str = field(default="")
     """SHA-256 over everything else."""
@@ -165,6 +174,23 @@ class Bundle:
         for entry in self.entries:
             for cubin in entry.cubins:
                 yield entry, cubin
+
+    def configurations(self, kernel: str) -> tuple[Configuration, ...]:
+        """Constants and options of each configuration of a kernel. Raises LookupError if there is none of that name."""
+        found = tuple(
+            configuration_of(entry.constants, entry.options)
+            for entry in self.entries
+            if entry.kernel == kernel and entry.variant == 0
+        )
+        if not found:
+            message = f"there is no kernel `{kernel}`; there are {', '.join(self.kernels)}"
+            raise LookupError(message)
+        return found
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The names of the kernels."""
+        return tuple(dict.fromkeys(entry.kernel for entry in self.entries))
 
     def embedded(self) -> Iterator[tuple[Entry, Cubin, int]]:
         """Every cubin with its offset in bytes in the section that a library embeds them in."""
@@ -203,6 +229,10 @@ class Bundle:
             raise ManifestError(str(error), where=where) from error
         if bundle.digest != expected:
             raise ManifestError(f"says digest {bundle.digest!r}, its content has {expected}", where=where)
+        try:
+            check_tuning(bundle.tuning, {kernel: bundle.configurations(kernel) for kernel in bundle.kernels})
+        except ConfigurationError as error:
+            raise ManifestError(str(error), where=where) from error
         for entry in bundle.entries:
             if (targets := tuple(cubin.target for cubin in entry.cubins)) != bundle.targets:
                 raise ManifestError(

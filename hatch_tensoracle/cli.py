@@ -1,4 +1,4 @@
-"""The command line: `hatch-tensoracle inspect`, `check`, `build` and `cmake-dir`."""
+"""The command line: `hatch-tensoracle inspect`, `check`, `tune`, `build` and `cmake-dir`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ __all__ = ["main"]
 
 _DEFECTS = 1
 _USAGE = 2
+_INTERRUPTED = 130  # as shells say of SIGINT
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="hatch-tensoracle", description=hatch_tensoracle.__doc__)
     parser.add_argument("--version", action="version", version=f"%(prog)s {hatch_tensoracle.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for register in (_register_inspect, _register_check, _register_build, _register_cmake_dir):
+    for register in (_register_inspect, _register_check, _register_tune, _register_build, _register_cmake_dir):
         register(commands)
     options = vars(parser.parse_args(arguments))
     run: Callable[..., int] = options.pop("run")
@@ -164,6 +165,70 @@ def _library_file(path: Path, plugin: str | None) -> Iterator[Path]:
         with library.open("wb") as file:
             shutil.copyfileobj(stream, file)
         yield library
+
+
+def _register_tune(commands: Any) -> None:
+    parser = commands.add_parser(
+        "tune",
+        help="measure which configuration of a kernel is the fastest, by shape",
+        description="Measure every configuration of the plugins' kernels on this machine's GPU, and write which is the"
+        " fastest for which shapes. A run that was stopped goes on when it is started again. Exit: 0 all is measured,"
+        " 1 something failed, 2 usage, 130 stopped by Ctrl-C.",
+    )
+    parser.add_argument("path", type=Path, metavar="PATH", help="a .so, with its manifest beside it, or a .whl")
+    parser.add_argument("--cases", type=Path, required=True, help="TOML file: plugins, and the sizes to measure")
+    parser.add_argument("--output", type=Path, default=Path("tuning.json"), help="(default: tuning.json)")
+    parser.add_argument("--plugin", metavar="LIBRARY", help="the library's path in a wheel that holds several")
+    parser.add_argument("--restart", action="store_true", help="forget what the journal beside OUTPUT has")
+    parser.set_defaults(run=tune)
+
+
+def tune(*, path: Path, cases: Path, output: Path, plugin: str | None, restart: bool) -> int:
+    """Measure the cases and write tuning.json."""
+    from hatch_tensoracle.tune import read_cases
+    from hatch_tensoracle.tune import tune as measure
+
+    if not path.is_file():
+        raise ConfigurationError(f"{path} is no file", remedy="Name a plugin library or a wheel.")
+    known = read_cases(cases)
+    with _library_and_manifest(path, plugin) as (library, bundle):
+        try:
+            measure(library, bundle, known, output, lambda line: print(line, flush=True), restart=restart)
+        except KeyboardInterrupt:
+            print("stopped; the same command goes on from here", file=sys.stderr)
+            return _INTERRUPTED
+    print(f"wrote {output}")
+    return 0
+
+
+@contextlib.contextmanager
+def _library_and_manifest(path: Path, plugin: str | None) -> Iterator[tuple[Path, Any]]:
+    """The library as a file, and its manifest: the one beside it. Needs nothing that is not there to run a plugin."""
+    from hatch_tensoracle.bundle import Bundle
+    from hatch_tensoracle.inspection import manifest_name
+
+    with tempfile.TemporaryDirectory() as directory:
+        library = path if path.suffix != ".whl" else _unpacked(path, plugin, Path(directory))
+        manifest = Path(manifest_name(str(library)))
+        if not manifest.is_file():
+            raise ConfigurationError(f"{manifest} is missing", remedy="Keep a library's manifest beside it.")
+        yield library, Bundle.parse(manifest.read_bytes(), str(manifest))
+
+
+def _unpacked(path: Path, plugin: str | None, directory: Path) -> Path:
+    from hatch_tensoracle.inspection import manifest_name
+    from hatch_tensoracle.wheel import Wheel
+
+    with Wheel(path) as wheel:
+        found = [name for name in wheel.names if name.endswith(".so") and manifest_name(name) in wheel.names]
+        chosen = [name for name in found if plugin in {None, name}]
+        if len(chosen) != 1:
+            what = f"holds {', '.join(found) or 'no plugin library'}"
+            raise ConfigurationError(f"{path} {what}", remedy="Choose one with --plugin." if found else "")
+        for name in (chosen[0], manifest_name(chosen[0])):
+            with wheel.open(name) as stream, (directory / Path(name).name).open("wb") as file:
+                shutil.copyfileobj(stream, file)
+    return directory / Path(chosen[0]).name
 
 
 def _register_build(commands: Any) -> None:

@@ -32,6 +32,8 @@ class LibraryConfig:
     """Where the library goes in the wheel: `pkg/libpkg.so`, with its manifest `pkg/libpkg.bundle.json` beside it."""
     targets: tuple[str, ...] = DEFAULT_TARGETS
     """GPU generations to compile for."""
+    tuning: str | None = None
+    """A `tuning.json` that `hatch-tensoracle tune` wrote, relative to the project."""
 
     def __post_init__(self) -> None:
         if not _KERNELS.fullmatch(self.kernels):
@@ -90,7 +92,9 @@ class HookConfig:
     def check_files(self, root: Path) -> None:
         """Raise ConfigurationError for a file that is not there."""
         for library in self.libraries:
-            for option, file in (("kernels", library.kernels_file), *(("sources", file) for file in library.sources)):
+            files = [("kernels", library.kernels_file), *(("sources", file) for file in library.sources)]
+            files += [("tuning", library.tuning)] if library.tuning is not None else []
+            for option, file in files:
                 if not (root / file).is_file():
                     raise ConfigurationError(
                         _option(option, f"names {file!r}, which is not in {root}"),

@@ -30,7 +30,10 @@ class Layer:
 
 LAYERS = {
     "leaves": Layer(
-        tuple(f"hatch_tensoracle.{name}" for name in ("_decode", "_files", "_paths", "errors", "targets")),
+        tuple(
+            f"hatch_tensoracle.{name}"
+            for name in ("_decode", "_files", "_paths", "data_types", "errors", "targets", "tuning")
+        ),
         third_party=("platformdirs",),
     ),
     "process": Layer(("hatch_tensoracle._process",), below=("leaves",)),
@@ -49,12 +52,17 @@ LAYERS = {
     ),
     "front": Layer(
         tuple(f"hatch_tensoracle.{name}" for name in ("build_hook", "hooks", "cli", "__main__")),
-        below=("leaves", "manifest", "inspection", "face", "building", "conformance"),
+        below=("leaves", "manifest", "inspection", "face", "building", "conformance", "tune"),
         third_party=("hatchling",),
     ),
     "conformance": Layer(
         ("hatch_tensoracle.conformance", "hatch_tensoracle.conformance.*"),
         below=("leaves", "testing"),
+    ),
+    "tune": Layer(
+        ("hatch_tensoracle.tune", "hatch_tensoracle.tune.*"),
+        below=("leaves", "manifest", "testing"),
+        third_party=("numpy",),
     ),
     "testing": Layer(
         ("hatch_tensoracle.testing", "hatch_tensoracle.testing.*"),
@@ -188,7 +196,10 @@ def test_the_producer_imports_only_neutral_ground() -> None:
         for found in IMPORTS
         if found.importer.startswith("tensoracle_producer") and found.package == "hatch_tensoracle"
     }
-    assert used <= {"bundle", "cubin_checks", "elf", "errors", "targets", "_files", "_paths", "_process"}
+    assert used <= {
+        *("bundle", "cubin_checks", "data_types", "elf", "errors", "targets", "tuning"),
+        *("_files", "_paths", "_process"),
+    }
 
 
 def test_modules_do_not_import_each_other_in_a_circle() -> None:

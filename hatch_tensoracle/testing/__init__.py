@@ -1,7 +1,7 @@
 """Tests plugin libraries without TensorRT and without a GPU."""
 
 from hatch_tensoracle.testing.built_plugin import BuiltPlugin
-from hatch_tensoracle.testing.cuda import Context, Cuda, Stream
+from hatch_tensoracle.testing.cuda import Context, Cuda, Device, Event, Graph, Stream
 from hatch_tensoracle.testing.errors import (
     CudaError,
     FakeDriverError,
@@ -23,11 +23,14 @@ __all__ = [
     "Creator",
     "Cuda",
     "CudaError",
+    "Device",
     "DevicePointer",
+    "Event",
     "FakeDriver",
     "FakeDriverError",
     "Field",
     "FormatError",
+    "Graph",
     "Plugin",
     "PluginContractError",
     "PluginFailedError",

@@ -7,10 +7,11 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from hatch_tensoracle.bundle import Bundle, Cubin, Entry
+from hatch_tensoracle.bundle import Bundle, Cubin, Entry, configuration_of
 from hatch_tensoracle.cubin_checks import check_cubin
 from hatch_tensoracle.elf import ElfError, read_cubin
 from hatch_tensoracle.targets import DEFAULT_TARGETS, Target, parse_target
+from hatch_tensoracle.tuning import Configuration, Tuning, check_tuning
 from tensoracle_producer.cache import CubinCache
 from tensoracle_producer.compiler import Compiled
 from tensoracle_producer.errors import CompileError, Failure
@@ -19,33 +20,37 @@ from tensoracle_producer.replace import replaced_directory
 from tensoracle_producer.schedule import Task, compile_all
 from tensoracle_producer.spec import KernelSpec
 from tensoracle_producer.toolchain import find_toolchain
-from tensoracle_producer.variant import make_variants
+from tensoracle_producer.variant import Variant, make_variants
 from tensoracle_producer.workers import WorkerPool
 
 __all__ = ["compile_bundle"]
 
 
-def compile_bundle(
+def compile_bundle(  # noqa: PLR0913 - what there is to choose
     specs: Iterable[KernelSpec],
     targets: Sequence[str] = DEFAULT_TARGETS,
     directory: str | os.PathLike[str] = "bundle",
     *,
     ptxas: str | os.PathLike[str] | None = None,
+    tuning: Sequence[Tuning] = (),
     progress: Callable[[str], None] | None = None,
 ) -> Bundle:
     """Compile every spec for every target and write `directory`: bundle.json, cubins/ and the C++ that embeds them.
 
-    `targets` are names such as `sm86`; `ptxas` is another assembler than that of nvidia-cuda-nvcc-cu12; `progress` is
-    given one line at a time. Kernels are compiled in worker processes, one a core, without GPU, driver or torch; those
-    that the user's cache directory remembers, by content, are not compiled again. The directory appears whole or not
-    at all; one that exists is replaced if it is empty or holds a bundle.
+    `targets` are names such as `sm86`; `ptxas` is another assembler than that of nvidia-cuda-nvcc-cu12; `tuning` is
+    what was measured of the configurations; `progress` is given one line at a time. Kernels are compiled in worker
+    processes, one a core, without GPU, driver or torch; those that the user's cache directory remembers, by content,
+    are not compiled again. The directory appears whole or not at all; one that exists is replaced if it is empty or
+    holds a bundle.
 
     Raises CompileError naming every kernel and target that failed, CaptureError for a kernel that depends on objects
-    which cannot be recorded, ToolchainError without Triton or ptxas, TypeError or ValueError for specs or targets that
-    do not fit, FileExistsError for a directory of something else.
+    which cannot be recorded, ToolchainError without Triton or ptxas, ConfigurationError for tuning of other kernels or
+    configurations, TypeError or ValueError for specs or targets that do not fit, FileExistsError for a directory of
+    something else.
     """
     chosen = _targets(targets)
     variants = make_variants(specs)
+    check_tuning(tuning, _configurations(variants))
     toolchain = find_toolchain(Path(ptxas) if ptxas is not None else None)
     tasks = [Task(variant, target, variant.job(target, toolchain.ptxas)) for variant in variants for target in chosen]
     with replaced_directory(Path(directory)) as fresh, WorkerPool(min(len(tasks), _cores())) as pool:
@@ -56,6 +61,7 @@ def compile_bundle(
             targets=tuple(target.name for target in chosen),
             tools=toolchain.versions,
             minimum_driver=toolchain.minimum_driver,
+            tuning=tuple(tuning),
         ).sealed()
         _check(bundle, files)
         _write(bundle, files, fresh)
@@ -75,6 +81,16 @@ def _targets(names: Iterable[str]) -> list[Target]:
         message = "targets must name at least one GPU generation, such as sm86"
         raise ValueError(message)
     return [parse_target(name) for name in names]
+
+
+def _configurations(variants: Iterable[Variant]) -> dict[str, list[Configuration]]:
+    """Those of every kernel, as the bundle will have them."""
+    found: dict[str, list[Configuration]] = {}
+    for variant in variants:
+        if variant.number == 0:
+            described = configuration_of(variant.constants, variant.spec.options)
+            found.setdefault(variant.spec.name, []).append(described)
+    return found
 
 
 def _cores() -> int:
