@@ -45,17 +45,17 @@ class TunedRange:
     """What the fastest of the others took there; less than `us` by the noise of measuring at most."""
 
     def __post_init__(self) -> None:
-        for i, axes in enumerate(self.boxes):
-            for j, (least, greatest) in enumerate(axes):
-                if not 0 <= least <= greatest:
-                    raise DecodeError(f"must be an extent or [least, greatest], is {self.inputs[i][j]}", _at(i, j))
+        for i, axes in enumerate(self.inputs):
+            for j, extent in enumerate(axes):
+                bounds = _bounds(extent)
+                if len(bounds) != 2 or not 0 <= bounds[0] <= bounds[1]:  # noqa: PLR2004 - least and greatest
+                    shown = extent if isinstance(extent, int) else list(extent)
+                    raise DecodeError(f"must be an extent or [least, greatest], is {shown}", f"inputs[{i}][{j}]")
 
     @property
     def boxes(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """The least and the greatest extent of each axis of each input."""
-        return tuple(
-            tuple(_bounds(extent, _at(i, j)) for j, extent in enumerate(axes)) for i, axes in enumerate(self.inputs)
-        )
+        return tuple(tuple((least, greatest) for least, greatest in map(_bounds, axes)) for axes in self.inputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,13 +172,5 @@ def _compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def _bounds(extent: int | tuple[int, ...], where: str) -> tuple[int, int]:
-    if isinstance(extent, int):
-        return extent, extent
-    if len(extent) != 2:  # noqa: PLR2004 - least and greatest
-        raise DecodeError(f"must be an extent or [least, greatest], is {list(extent)}", where)
-    return extent[0], extent[1]
-
-
-def _at(i: int, j: int) -> str:
-    return f"inputs[{i}][{j}]"
+def _bounds(extent: int | tuple[int, ...]) -> tuple[int, ...]:
+    return (extent, extent) if isinstance(extent, int) else extent

@@ -71,7 +71,7 @@ def test_options_that_hatchling_reads_itself_are_no_unknown_ones(form: dict[str,
 def test_an_option_without_default_must_be_given(option: str) -> None:
     error = refusal({key: value for key, value in FLAT.items() if key != option})
     assert str(error) == f"Option `{option}` for build hook `tensoracle` is missing"
-    assert error.remedy == "Options are kernels, sources, library, targets."
+    assert error.remedy == "Options are kernels, sources, library, targets, tuning."
 
 
 def test_an_empty_table_says_what_is_missing() -> None:

@@ -88,11 +88,12 @@ def test_other_tactics_are_what_they_are(tuned: Path) -> None:
 
 @in_child
 def test_the_nearest_sm_of_the_same_major_version_counts(tuned: Path) -> None:
-    devices = {80: [0, 1], 82: [0, 1], 83: [0, 1], 84: [2, 2], 86: [2, 2], 89: [2, 2], 90: [0, 2]}
+    devices = {80: [0, 1], 82: [0, 1], 83: [0, 1], 84: [2, 2], 86: [2, 2], 89: [2, 2], 90: [0, 0]}
     with FakeDriver(list(devices)) as driver, PluginHarness(tuned) as harness:
         for i, (sm, expected) in enumerate(devices.items()):
             driver.create_context(i).make_current()
             assert configurations(harness, driver, [(1, 64), (2, 64)]) == expected, sm
+        assert configurations(harness, driver, [(1, 64), (2, 64)], type_="fp16") == [0, 2]  # tuned on 80 alone
 
 
 @in_child
