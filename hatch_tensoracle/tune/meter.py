@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
 
-from hatch_tensoracle.testing import BuiltPlugin, Cuda, DevicePointer, Event, Graph, RunningPlugin, Stream
+from hatch_tensoracle.testing import (
+    BuiltPlugin,
+    Cuda,
+    DevicePointer,
+    Event,
+    Graph,
+    PluginFailedError,
+    RunningPlugin,
+    Stream,
+)
 from hatch_tensoracle.testing.tensors import byte_size
 from hatch_tensoracle.tune.patterns import Patterns
 
@@ -35,40 +46,50 @@ class Meter:
         self._clearing = cuda.allocate(self._cleared)
         self._events: list[tuple[Event, Event]] = []
 
-    def measure(self, built: BuiltPlugin, plugins: Sequence[RunningPlugin]) -> list[float]:
-        """Microseconds of one execution of the same plugin with each of several tactics, for inputs of fixed shapes.
+    def measure(self, built: BuiltPlugin, tactics: Sequence[int]) -> list[float | None]:
+        """Microseconds of one execution with each of the tactics, for inputs of fixed shapes; None if it fails.
 
         A timing is that of a CUDA graph of executions, each with tensors of its own, after the L2 cache was filled with
         something else: none finds its inputs there. Tactics are timed in turns; the median counts. Raises
-        PluginFailedError or CudaError.
+        PluginFailedError if all fail, and CudaError.
         """
+        tensors = _Tensors(self._cuda, built)
+        with ExitStack() as stack:
+            stack.callback(tensors.free)
+            stack.callback(self._stream.synchronize)
+            tensors.provide(1, self._patterns)
+            plugins: dict[int, RunningPlugin] = {}
+            failures = []
+            for tactic in tactics:
+                plugin = stack.enter_context(built.run_time(tactic=tactic))
+                try:
+                    tensors.enqueue(plugin, self._stream)  # which loads its kernels
+                    plugins[tactic] = plugin
+                except PluginFailedError as error:
+                    failures.append(error)
+            if not plugins:
+                raise failures[0]
+            times = dict(zip(plugins, self._times(tensors, list(plugins.values())), strict=True))
+        return [times.get(tactic) for tactic in tactics]
+
+    def _times(self, tensors: _Tensors, plugins: Sequence[RunningPlugin]) -> list[float]:
         while len(self._events) < len(plugins):
             self._events.append((self._cuda.create_event(), self._cuda.create_event()))
-        tensors = _Tensors(self._cuda, built)
-        try:
-            tensors.provide(1, self._patterns)
-            alone = self._samples(tensors, plugins, 2)[-1]
-            tensors.provide(max(1, min(EXECUTIONS, round(STRETCH / min(alone)))), self._patterns)
-            spent = sum(alone) * len(tensors.sets)
-            rounds = round(min(ROUNDS[1], max(ROUNDS[0], len(plugins) * BUDGET / spent)))
-            samples = self._samples(tensors, plugins, rounds)
-            return [statistics.median(each) / len(tensors.sets) for each in zip(*samples, strict=True)]
-        finally:
-            self._stream.synchronize()
-            tensors.free()
+        alone = self._samples(tensors, plugins, 2)[-1]
+        tensors.provide(max(1, min(EXECUTIONS, round(STRETCH / min(alone)))), self._patterns)
+        spent = sum(alone) * len(tensors.sets)
+        rounds = round(min(ROUNDS[1], max(ROUNDS[0], len(plugins) * BUDGET / spent)))
+        samples = self._samples(tensors, plugins, rounds)
+        return [statistics.median(each) / len(tensors.sets) for each in zip(*samples, strict=True)]
 
     def _samples(self, tensors: _Tensors, plugins: Sequence[RunningPlugin], rounds: int) -> list[list[float]]:
-        for plugin in plugins:
-            tensors.enqueue(plugin, self._stream)  # outside a capture: it tells the plugin of the shapes
-        graphs: list[Graph] = []
-        try:
+        with ExitStack() as stack:
+            graphs = []
             for plugin in plugins:
-                graphs.append(self._stream.graph_of(lambda plugin=plugin: tensors.enqueue(plugin, self._stream)))  # type: ignore[misc]
+                graphs.append(self._stream.graph_of(partial(tensors.enqueue, plugin, self._stream)))
+                stack.callback(graphs[-1].destroy)
                 graphs[-1].launch(self._stream)  # the first launch takes longer
             return [self._round(graphs) for _ in range(rounds)]
-        finally:
-            for graph in graphs:
-                graph.destroy()
 
     def _round(self, graphs: Sequence[Graph]) -> list[float]:
         """Time every graph once. While the GPU clears, the host gets ahead of it, so that its own time has no part."""

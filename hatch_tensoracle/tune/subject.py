@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 from hatch_tensoracle.bundle import Bundle
 from hatch_tensoracle.errors import ConfigurationError, TensoracleError
-from hatch_tensoracle.testing import BuiltPlugin, CudaError, Field, PluginFailedError, PluginHarness, RunningPlugin
+from hatch_tensoracle.testing import BuiltPlugin, CudaError, Field, PluginFailedError, PluginHarness
 from hatch_tensoracle.testing.tensors import describe_shape
 from hatch_tensoracle.tune.case import Case, Range, Sizes
 from hatch_tensoracle.tune.errors import TuningError
@@ -46,24 +46,13 @@ class Subject:
 
     def measure(self, sizes: Sizes, meter: Meter) -> Times:
         """Time every configuration. Raises TuningError."""
-        names = list(self.configurations)
-        with ExitStack() as stack:
-            try:
-                built = stack.enter_context(self._built(sizes))
-                running: dict[str, RunningPlugin] = {}
-                refusals = []
-                for name, tactic in zip(names, built.tactics[_AUTO:], strict=True):
-                    try:
-                        running[name] = stack.enter_context(built.run_time(tactic=tactic))
-                    except PluginFailedError as error:
-                        refusals.append(error)
-                if not running:
-                    raise refusals[0]
-                times = dict(zip(running, meter.measure(built, list(running.values())), strict=True))
-            except (PluginFailedError, CudaError) as error:
-                shown = ", ".join(f"{name}={value}" for name, value in sizes.items())
-                raise TuningError(f"case {self.case.label}, {shown}: {error}", remedy=error.remedy) from error
-        return {name: times.get(name) for name in names}
+        try:
+            with self._built(sizes) as built:
+                times = meter.measure(built, built.tactics[_AUTO:])
+        except (PluginFailedError, CudaError) as error:
+            shown = ", ".join(f"{name}={value}" for name, value in sizes.items())
+            raise TuningError(f"case {self.case.label}, {shown}: {error}", remedy=error.remedy) from error
+        return dict(zip(self.configurations, times, strict=True))
 
     def tuning(self, boxes: Sequence[Box], *, gpu: str, sm: int, driver: str) -> Tuning:
         """The entry of tuning.json."""
