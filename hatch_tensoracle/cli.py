@@ -193,12 +193,26 @@ def tune(*, path: Path, cases: Path, output: Path, plugin: str | None, restart: 
     known = read_cases(cases)
     with _library_and_manifest(path, plugin) as (library, bundle):
         try:
-            measure(library, bundle, known, output, lambda line: print(line, flush=True), restart=restart)
+            with _lines() as show:
+                measure(library, bundle, known, output, show, restart=restart)
         except KeyboardInterrupt:
             print("stopped; the same command goes on from here", file=sys.stderr)
             return _INTERRUPTED
     print(f"wrote {output}")
     return 0
+
+
+@contextlib.contextmanager
+def _lines() -> Iterator[Callable[[str], None]]:
+    """Lines as they come; on a terminal, where rich is installed, with a sign that it goes on."""
+    try:
+        from rich.console import Console
+    except ModuleNotFoundError:
+        yield lambda line: print(line, flush=True)
+        return
+    console = Console(highlight=False)
+    with console.status("measuring"):  # which is nothing where stdout is no terminal
+        yield lambda line: console.print(line, markup=False, emoji=False, soft_wrap=True)
 
 
 @contextlib.contextmanager

@@ -36,7 +36,7 @@ class Subject:
         try:
             self._creator = harness.creator(case.plugin, version=case.version, namespace=case.namespace)
             self.configurations = _named(bundle.configurations(case.kernel))
-            with self._built(_first(case)) as built:
+            with self.built(_first(case)) as built:
                 self._check(built, bundle)
                 self._fields = dict(self._scalars(built))
         except (LookupError, ValueError, TypeError) as error:
@@ -47,7 +47,7 @@ class Subject:
     def measure(self, sizes: Sizes, meter: Meter) -> Times:
         """Time every configuration. Raises TuningError."""
         try:
-            with self._built(sizes) as built:
+            with self.built(sizes) as built:
                 times = meter.measure(built, built.tactics[_AUTO:])
         except (PluginFailedError, CudaError) as error:
             shown = ", ".join(f"{name}={value}" for name, value in sizes.items())
@@ -78,7 +78,8 @@ class Subject:
         )
 
     @contextmanager
-    def _built(self, sizes: Sizes) -> Iterator[BuiltPlugin]:
+    def built(self, sizes: Sizes) -> Iterator[BuiltPlugin]:
+        """The plugin in an engine for inputs of these sizes."""
         creator = self._creator
         fields = self.case.field_values(sizes)
         plugin = self._harness.create(creator.name, fields, version=creator.version, namespace=creator.namespace)
