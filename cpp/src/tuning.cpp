@@ -24,15 +24,13 @@ bool isFor(TuningRecord const& tuning, Declaration const& declaration, Fields co
          fields.match({tuning.fields, tuning.fieldCount});
 }
 
-// Of those for the plugin, the nearest to the device; the lower of two that are equally near.
-TuningRecord const* nearest(std::vector<TuningRecord const*> const& tunings, std::int32_t sm) {
-  TuningRecord const* best = nullptr;
-  auto const distance = [sm](TuningRecord const& tuning) {
-    return 2 * std::abs(tuning.sm - sm) + (tuning.sm > sm ? 1 : 0);
-  };
+// The measured SM that is the nearest to the device's, among those of its major version; the lower of two that are
+// equally near, and 0 if there is none.
+std::int32_t nearestSm(std::vector<TuningRecord const*> const& tunings, std::int32_t sm) {
+  std::int32_t best = 0;
+  auto const distance = [sm](std::int32_t other) { return 2 * std::abs(other - sm) + (other > sm ? 1 : 0); };
   for (TuningRecord const* tuning : tunings) {
-    if (tuning->sm / 10 != sm / 10) continue;
-    if (best == nullptr || distance(*tuning) < distance(*best)) best = tuning;
+    if (tuning->sm / 10 == sm / 10 && (best == 0 || distance(tuning->sm) < distance(best))) best = tuning->sm;
   }
   return best;
 }
@@ -65,11 +63,13 @@ std::optional<std::int32_t> tunedConfiguration(Declaration const& declaration, F
   }
   if (tunings.empty()) return std::nullopt;
   Device const device = Device::current(Driver::get());
-  TuningRecord const* const tuning = nearest(tunings, 10 * device.major + device.minor);
-  if (tuning == nullptr) return std::nullopt;
+  std::int32_t const sm = nearestSm(tunings, 10 * device.major + device.minor);
   std::vector<std::int64_t> const extents = extentsOf(inputs);
-  for (TunedRangeRecord const& range : Span<TunedRangeRecord const>(tuning->ranges, tuning->rangeCount)) {
-    if (holds(range, extents)) return static_cast<std::int32_t>(range.configuration);
+  for (TuningRecord const* tuning : tunings) {
+    if (tuning->sm != sm) continue;
+    for (TunedRangeRecord const& range : Span<TunedRangeRecord const>(tuning->ranges, tuning->rangeCount)) {
+      if (holds(range, extents)) return static_cast<std::int32_t>(range.configuration);
+    }
   }
   return std::nullopt;
 }

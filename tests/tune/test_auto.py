@@ -74,6 +74,7 @@ def test_a_box_holds_for_its_extents_and_axes_alone(tuned: Path) -> None:
         driver.create_context()
         shapes = [(2, 64), (10, 64), (11, 64), (2, 63), (2, 65), (5, 63), (1, 64)]
         assert configurations(harness, driver, shapes) == [1, 1, 2, 2, 2, 2, 0]
+        assert configurations(harness, driver, [(20, 64), (21, 64), (40, 64), (41, 64)]) == [2, 0, 0, 2]
         assert configurations(harness, driver, [(3, 4, 5), (3, 4, 6), (1, 4, 5)]) == [1, 2, 0]
         assert configurations(harness, driver, [(64,), (10,)]) == [2, 2]
 

@@ -224,6 +224,13 @@ def test_without_a_gpu_it_says_so(
     assert remedy == "Tune on a machine with one."
 
 
+def test_inspection_shows_what_was_tuned(capsys: pytest.CaptureFixture[str], wheel: Path) -> None:
+    assert main(["inspect", str(wheel)]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("tuned on")]
+    assert len(lines) == len(TUNINGS) + 1
+    assert "tuned on sm86 (GPU of sm_86, driver 580.95.05): Scale of fp32: scale_fp32, 1 ranges" in lines
+
+
 def test_the_manifest_has_the_tuning(wheel: Path, tuned: Path, tuning_file: Path, bundle: Bundle) -> None:
     manifest = Bundle.parse(Path(manifest_name(str(tuned))).read_bytes(), str(wheel))
     assert manifest.tuning == read_tuning(tuning_file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from hatch_tensoracle.tuning import TunedRange, Tuning
@@ -55,4 +56,6 @@ TUNINGS = [
     tuning(80, winner(0, ((2, 10), 64)), mode="other"),
     tuning(80, winner(0, ((2, 10), 64)), factor=0.5),
     tuning(100, winner(1, ((1, 100), 64))),
+    # A plugin may launch another kernel for other shapes.
+    dataclasses.replace(tuning(80, winner(0, ((21, 40), 64))), kernel="scale_fp16"),
 ]
