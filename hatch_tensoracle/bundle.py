@@ -175,22 +175,14 @@ class Bundle:
             for cubin in entry.cubins:
                 yield entry, cubin
 
-    def configurations(self, kernel: str) -> tuple[Configuration, ...]:
-        """Constants and options of each configuration of a kernel. Raises LookupError if there is none of that name."""
-        found = tuple(
-            configuration_of(entry.constants, entry.options)
-            for entry in self.entries
-            if entry.kernel == kernel and entry.variant == 0
-        )
-        if not found:
-            message = f"there is no kernel `{kernel}`; there are {', '.join(self.kernels)}"
-            raise LookupError(message)
-        return found
-
     @property
-    def kernels(self) -> tuple[str, ...]:
-        """The names of the kernels."""
-        return tuple(dict.fromkeys(entry.kernel for entry in self.entries))
+    def configurations(self) -> dict[str, list[Configuration]]:
+        """Constants and options of each configuration of every kernel."""
+        found: dict[str, list[Configuration]] = {}
+        for entry in self.entries:
+            if entry.variant == 0:
+                found.setdefault(entry.kernel, []).append(configuration_of(entry.constants, entry.options))
+        return found
 
     def embedded(self) -> Iterator[tuple[Entry, Cubin, int]]:
         """Every cubin with its offset in bytes in the section that a library embeds them in."""
@@ -230,7 +222,7 @@ class Bundle:
         if bundle.digest != expected:
             raise ManifestError(f"says digest {bundle.digest!r}, its content has {expected}", where=where)
         try:
-            check_tuning(bundle.tuning, {kernel: bundle.configurations(kernel) for kernel in bundle.kernels})
+            check_tuning(bundle.tuning, bundle.configurations)
         except ConfigurationError as error:
             raise ManifestError(str(error), where=where) from error
         for entry in bundle.entries:

@@ -185,13 +185,13 @@ def _register_tune(commands: Any) -> None:
 
 def tune(*, path: Path, cases: Path, output: Path, plugin: str | None, restart: bool) -> int:
     """Measure the cases and write tuning.json."""
-    from hatch_tensoracle.tune import read_cases
+    from hatch_tensoracle.tune import opened, read_cases
     from hatch_tensoracle.tune import tune as measure
 
     if not path.is_file():
         raise ConfigurationError(f"{path} is no file", remedy="Name a plugin library or a wheel.")
     known = read_cases(cases)
-    with _library_and_manifest(path, plugin) as (library, bundle):
+    with opened(path, plugin) as (library, bundle):
         try:
             with _lines() as show:
                 measure(library, bundle, known, output, show, restart=restart)
@@ -213,36 +213,6 @@ def _lines() -> Iterator[Callable[[str], None]]:
     console = Console(highlight=False)
     with console.status("measuring"):  # which is nothing where stdout is no terminal
         yield lambda line: console.print(line, markup=False, emoji=False, soft_wrap=True)
-
-
-@contextlib.contextmanager
-def _library_and_manifest(path: Path, plugin: str | None) -> Iterator[tuple[Path, Any]]:
-    """The library as a file, and its manifest: the one beside it. Needs nothing that is not there to run a plugin."""
-    from hatch_tensoracle.bundle import Bundle
-    from hatch_tensoracle.inspection import manifest_name
-
-    with tempfile.TemporaryDirectory() as directory:
-        library = path if path.suffix != ".whl" else _unpacked(path, plugin, Path(directory))
-        manifest = Path(manifest_name(str(library)))
-        if not manifest.is_file():
-            raise ConfigurationError(f"{manifest} is missing", remedy="Keep a library's manifest beside it.")
-        yield library, Bundle.parse(manifest.read_bytes(), str(manifest))
-
-
-def _unpacked(path: Path, plugin: str | None, directory: Path) -> Path:
-    from hatch_tensoracle.inspection import manifest_name
-    from hatch_tensoracle.wheel import Wheel
-
-    with Wheel(path) as wheel:
-        found = [name for name in wheel.names if name.endswith(".so") and manifest_name(name) in wheel.names]
-        chosen = [name for name in found if plugin in {None, name}]
-        if len(chosen) != 1:
-            what = f"holds {', '.join(found) or 'no plugin library'}"
-            raise ConfigurationError(f"{path} {what}", remedy="Choose one with --plugin." if found else "")
-        for name in (chosen[0], manifest_name(chosen[0])):
-            with wheel.open(name) as stream, (directory / Path(name).name).open("wb") as file:
-                shutil.copyfileobj(stream, file)
-    return directory / Path(chosen[0]).name
 
 
 def _register_build(commands: Any) -> None:

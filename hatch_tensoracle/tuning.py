@@ -104,7 +104,7 @@ class _File:
 def read_tuning(path: Path) -> tuple[Tuning, ...]:
     """Read a tuning.json. Raises ConfigurationError naming the key that is wrong."""
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(path.read_bytes(), parse_constant=_no_number)
         if isinstance(content, dict) and content.get("schema") != TUNING_SCHEMA:
             raise DecodeError(f"is {content.get('schema')!r}; this release reads {TUNING_SCHEMA}", "schema")
         known = decode(_File, content).tuning
@@ -158,6 +158,10 @@ def _problems(tunings: Sequence[Tuning], kernels: Mapping[str, Sequence[Configur
                 find_configuration(kernels[tuning.kernel], each.configuration)
             except LookupError as error:
                 yield f"tuning[{i}].ranges[{j}].configuration: {error.args[0]} (kernel `{tuning.kernel}`)"
+
+
+def _no_number(name: str) -> None:
+    raise DecodeError(f"{name} is no number of JSON", "")
 
 
 def _tuning_text(tuning: Tuning) -> str:

@@ -53,7 +53,7 @@ LAYERS = {
     "front": Layer(
         tuple(f"hatch_tensoracle.{name}" for name in ("build_hook", "hooks", "cli", "__main__")),
         below=("leaves", "manifest", "inspection", "face", "building", "conformance", "tune"),
-        third_party=("hatchling",),
+        third_party=("hatchling", "rich"),
     ),
     "conformance": Layer(
         ("hatch_tensoracle.conformance", "hatch_tensoracle.conformance.*"),
@@ -61,7 +61,7 @@ LAYERS = {
     ),
     "tune": Layer(
         ("hatch_tensoracle.tune", "hatch_tensoracle.tune.*"),
-        below=("leaves", "manifest", "testing"),
+        below=("leaves", "manifest", "inspection", "testing"),
         third_party=("numpy",),
     ),
     "testing": Layer(

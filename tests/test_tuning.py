@@ -141,7 +141,12 @@ def test_what_is_wrong_is_named(tmp_path: Path, change: Callable[[dict[str, Any]
 
 @pytest.mark.parametrize(
     ("data", "problem"),
-    [(b"{", "Expecting property name"), (b"[]", "must be a table, not []"), (b"\xff\xfe\xfa", "'utf-16")],
+    [
+        (b"{", "Expecting property name"),
+        (b"[]", "must be a table, not []"),
+        (b'{"us": NaN}', "NaN is no number of JSON"),
+        (b"\xff\xfe\xfa", "'utf-16"),
+    ],
 )
 def test_what_is_no_such_file_is_said(tmp_path: Path, data: bytes, problem: str) -> None:
     with pytest.raises(ConfigurationError, match=r"tuning\.json: ") as caught:

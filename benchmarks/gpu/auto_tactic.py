@@ -14,10 +14,8 @@ import random
 from collections.abc import Mapping
 from pathlib import Path
 
-from hatch_tensoracle.bundle import Bundle
-from hatch_tensoracle.inspection import manifest_name
 from hatch_tensoracle.testing import Cuda, PluginHarness
-from hatch_tensoracle.tune import Case, read_cases
+from hatch_tensoracle.tune import Case, opened, read_cases
 from hatch_tensoracle.tune.case import Range, Size
 from hatch_tensoracle.tune.meter import Meter
 from hatch_tensoracle.tune.subject import Subject
@@ -36,9 +34,8 @@ def main() -> None:
     cuda = Cuda()
     cuda.create_context()
     print(f"{cuda.current_device().name}, driver {cuda.driver_version()}")
-    bundle = Bundle.parse(Path(manifest_name(str(options.library))).read_bytes(), "manifest")
     meter, chance = Meter(cuda), random.Random(SEED)  # noqa: S311 - shapes, no secrets
-    with PluginHarness(options.library) as harness:
+    with opened(options.library) as (library, bundle), PluginHarness(library) as harness:
         for case in read_cases(options.cases):
             subject = Subject(case, harness, bundle)
             measured = measured_sizes(options.journal, case)

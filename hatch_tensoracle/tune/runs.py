@@ -62,40 +62,38 @@ def runs_of(measured: Mapping[int, Times]) -> list[Run]:
 
     Where one ends and the next begins is in the geometric middle of the two measured values.
     """
-    values = sorted(measured)
+    known = {value: {name: us for name, us in measured[value].items() if us is not None} for value in sorted(measured)}
     groups: list[list[int]] = []
     good: set[str] = set()
-    for value in values:
-        good &= _good(measured[value])
+    for value, times in known.items():
+        good &= _good(times)
         if not good:
             groups.append([])
-            good = _good(measured[value])
+            good = _good(times)
         groups[-1].append(value)
     runs = []
     for i, group in enumerate(groups):
         least = group[0] if i == 0 else border(groups[i - 1][-1], group[0]) + 1
         greatest = group[-1] if i + 1 == len(groups) else border(group[-1], groups[i + 1][0])
-        runs.append(_run(least, greatest, [measured[value] for value in group]))
+        runs.append(_run(least, greatest, [known[value] for value in group]))
     return runs
 
 
-def _run(least: int, greatest: int, measured: list[Times]) -> Run:
+def _run(least: int, greatest: int, measured: list[dict[str, float]]) -> Run:
     good = set.intersection(*map(_good, measured))
-    best = min(good, key=lambda name: (sum(math.log(times[name] or 0.0) for times in measured), name))
+    best = min(good, key=lambda name: (sum(math.log(times[name]) for times in measured), name))
     last = measured[-1]
-    others = [us for name, us in last.items() if us is not None and name != best]
     return Run(
         least=least,
         greatest=greatest,
         configuration=best,
-        us=last[best] or 0.0,
-        runner_up_us=min(others, default=None),
+        us=last[best],
+        runner_up_us=min((us for name, us in last.items() if name != best), default=None),
     )
 
 
-def _good(times: Times) -> set[str]:
-    known = {name: us for name, us in times.items() if us is not None}
-    return {name for name, us in known.items() if us <= NOISE * min(known.values())}
+def _good(times: Mapping[str, float]) -> set[str]:
+    return {name for name, us in times.items() if us <= NOISE * min(times.values())}
 
 
 def _middle(before: int, after: int) -> int | None:

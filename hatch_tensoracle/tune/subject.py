@@ -35,7 +35,10 @@ class Subject:
         self._harness = harness
         try:
             self._creator = harness.creator(case.plugin, version=case.version, namespace=case.namespace)
-            self.configurations = _named(bundle.configurations(case.kernel))
+            if case.kernel not in bundle.configurations:
+                known = ", ".join(bundle.configurations)
+                raise ConfigurationError(f"there is no kernel `{case.kernel}`; there are {known}")
+            self.configurations = _named(bundle.configurations[case.kernel])
             with self.built(_first(case)) as built:
                 self._check(built, bundle)
                 self._fields = dict(self._scalars(built))

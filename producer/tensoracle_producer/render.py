@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from string import Template
 
 from hatch_tensoracle._paths import templates
 from hatch_tensoracle.bundle import CUBIN_ALIGNMENT, Argument, Bundle, Constant, Cubin, Entry
 from hatch_tensoracle.data_types import DATA_TYPES
 from hatch_tensoracle.targets import TARGETS
-from hatch_tensoracle.tuning import Tuning, find_configuration
+from hatch_tensoracle.tuning import Configuration, Tuning, find_configuration
 
 __all__ = ["render_bundle"]
 
@@ -133,12 +134,12 @@ def _entry(i: int, entry: Entry) -> str:
 
 
 def _tunings(bundle: Bundle) -> str:
-    tables = "".join(_tuning_tables(i, tuning, bundle) for i, tuning in enumerate(bundle.tuning))
+    known = bundle.configurations
+    tables = "".join(_tuning_tables(i, tuning, known[tuning.kernel]) for i, tuning in enumerate(bundle.tuning))
     return tables + _table("TuningRecord", "kTUNINGS", [_tuning(i, tuning) for i, tuning in enumerate(bundle.tuning)])
 
 
-def _tuning_tables(i: int, tuning: Tuning, bundle: Bundle) -> str:
-    configurations = bundle.configurations(tuning.kernel)
+def _tuning_tables(i: int, tuning: Tuning, configurations: Sequence[Configuration]) -> str:
     tables, rows = [], []
     for j, each in enumerate(tuning.ranges):
         extents = [bounds for axes in each.boxes for bounds in ((len(axes), len(axes)), *axes)]

@@ -17,7 +17,7 @@ from hatch_tensoracle.inspection import manifest_name
 from hatch_tensoracle.testing import FakeDriver, PluginHarness
 from hatch_tensoracle.tuning import read_tuning, tuning_json
 from tune.test_auto import configurations
-from tune.tuning_runs import CASE, TuningRun, journal_lines, start, tune
+from tune.tuning_runs import CASE, TuningRun, journal_lines, tune
 from tune.tunings import CONFIGURATIONS, DEFAULTS, TUNINGS
 
 BORDERS = [((1, 8), 0), ((9, 33), 1), ((34, 100), 2)]
@@ -87,19 +87,14 @@ def test_a_run_that_was_stopped_goes_on(
 ) -> None:
     output = tmp_path / "tuning.json"
     output.write_bytes(tuning_json(TUNINGS))
-    with start(90, untuned, cases, output) as process:
-        assert process.stdout is not None
-        for _ in range(4):
-            process.stdout.readline()
-        process.send_signal(ending)
-        rest, errors = process.communicate()
-    assert "Traceback" not in errors
+    run = tune(90, untuned, cases, output, stop=ending)
     if ending is signal.SIGINT:
-        assert process.returncode == 130
-        assert errors.splitlines() == ["stopped; the same command goes on from here"]
+        assert failed(run, 130) == ["stopped; the same command goes on from here"]
+    else:
+        assert run.returncode == -ending
     stopped = journal_lines(output)
-    assert 3 <= len(stopped) < len(journal_lines(tuning_file))
-    assert output.read_bytes() == tuning_json(TUNINGS), rest
+    assert len(stopped) == 4
+    assert output.read_bytes() == tuning_json(TUNINGS)
     assert tune(90, untuned, cases, output).returncode == 0
     assert journal_lines(output)[: len(stopped)] == stopped
     assert journal_lines(output) == journal_lines(tuning_file)

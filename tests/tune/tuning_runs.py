@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CASE", "TuningRun", "journal_lines", "start", "tune"]
+__all__ = ["CASE", "TuningRun", "journal_lines", "tune"]
 
 CASE = """
 [[cases]]
@@ -21,30 +21,29 @@ sizes = { R = { min = 1, max = 100 }, C = 64 }
 """
 
 _CODE = """
-import sys
+import os, sys
 from hatch_tensoracle.cli import main
 from hatch_tensoracle.testing import FakeDriver
-from hatch_tensoracle.tune import meter
+from hatch_tensoracle.tune import journal, meter
+sm, stop, *arguments = sys.argv[1:]
 meter.ROUNDS = (1, 2)  # the clock has no noise
-driver = FakeDriver([int(sys.argv[1])])
-sys.exit(main(["tune", *sys.argv[2:]]))
+add = journal.Journal.add
+def add_and_stop(self, *line):
+    add(self, *line)
+    if len(self) == 4:
+        os.kill(os.getpid(), int(stop))
+journal.Journal.add = add_and_stop
+driver = FakeDriver([int(sm)])
+sys.exit(main(["tune", *arguments]))
 """
 
 TuningRun = subprocess.CompletedProcess[str]
 
 
-def start(sm: int, library: Path, cases: Path, output: Path, *options: str) -> subprocess.Popen[str]:
-    """Begin to tune on a fake device."""
-    arguments = [str(library), "--cases", str(cases), "--output", str(output), *options]
-    command = [sys.executable, "-c", _CODE, str(sm), *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def tune(sm: int, library: Path, cases: Path, output: Path, *options: str) -> TuningRun:
-    """Tune on a fake device to the end."""
-    with start(sm, library, cases, output, *options) as process:
-        stdout, stderr = process.communicate()
-    return TuningRun(process.args, process.returncode, stdout, stderr)
+def tune(sm: int, library: Path, cases: Path, output: Path, *options: str, stop: int = 0) -> TuningRun:
+    """Tune on a fake device. The signal `stop` comes when the journal has four measurements."""
+    arguments = [str(sm), str(stop), str(library), "--cases", str(cases), "--output", str(output), *options]
+    return subprocess.run([sys.executable, "-c", _CODE, *arguments], capture_output=True, text=True, check=False)
 
 
 def journal_lines(output: Path) -> list[dict[str, Any]]:
