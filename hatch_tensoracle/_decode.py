@@ -36,9 +36,8 @@ class DecodeError(ValueError):
 def decode(kind: type[T], value: object, where: str = "") -> T:
     """Return `value` as a `kind`: a dataclass, `tuple[X, ...]`, `Mapping[str, X]`, a scalar, or a union of these.
 
-    A union has at most one array and one dataclass.
     Arrays become tuples, and a dataclass's field `num_warps` is the key `num_warps` or `num-warps`. Nothing is
-    converted: `True` is no integer. Raises DecodeError.
+    converted: `True` is no integer. A union has at most one array and one dataclass. Raises DecodeError.
     """
     return cast("T", _decode(kind, value, where))
 
