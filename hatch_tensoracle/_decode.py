@@ -7,10 +7,13 @@ import difflib
 import functools
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
-__all__ = ["DecodeError", "decode"]
+from hatch_tensoracle.errors import ConfigurationError
+
+__all__ = ["DecodeError", "decode", "decode_toml"]
 
 T = TypeVar("T")
 
@@ -34,9 +37,28 @@ def decode(kind: type[T], value: object, where: str = "") -> T:
     """Return `value` as a `kind`: a dataclass, `tuple[X, ...]`, `Mapping[str, X]`, a scalar, or a union of these.
 
     Arrays become tuples, and a dataclass's field `num_warps` is the key `num_warps` or `num-warps`. Nothing is
-    converted: `True` is no integer. Raises DecodeError.
+    converted: `True` is no integer. A union has at most one array and one dataclass. Raises DecodeError.
     """
     return cast("T", _decode(kind, value, where))
+
+
+def decode_toml(kind: type[T], path: Path, *, remedy: str, check: Callable[[T], None]) -> T:
+    """Read a TOML file as a `kind`, which `check` takes a further look at.
+
+    Raises ConfigurationError, with the remedy for what DecodeError says is wrong.
+    """
+    import tomllib
+
+    try:
+        decoded = decode(kind, tomllib.loads(path.read_text(encoding="utf-8")))
+        check(decoded)
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path} is not UTF-8: {error}") from error
+    except (tomllib.TOMLDecodeError, DecodeError) as error:
+        raise ConfigurationError(f"{path}: {error}", remedy=remedy) from error
+    return decoded
 
 
 def _decode(kind: Any, value: object, where: str) -> object:
@@ -51,11 +73,16 @@ def _decode(kind: Any, value: object, where: str) -> object:
         table = _table(value, where)
         return {key: _decode(typing.get_args(kind)[1], item, _join(where, key)) for key, item in table.items()}
     alternatives = typing.get_args(kind) if origin in {typing.Union, types.UnionType} else (kind,)
-    nested = [kind for kind in alternatives if typing.get_origin(kind) is tuple or dataclasses.is_dataclass(kind)]
+    arrays = [alternative for alternative in alternatives if typing.get_origin(alternative) is tuple]
+    tables: list[Any] = [alternative for alternative in alternatives if dataclasses.is_dataclass(alternative)]
+    nested = arrays + tables
+    if tables and isinstance(value, dict):
+        return _decode(tables[0], value, where)
     if nested and (isinstance(value, list) or len(alternatives) == len(nested) + (types.NoneType in alternatives)):
         return None if value is None else _decode(nested[0], value, where)
     if type(value) not in alternatives:
-        expected = " or ".join(_NAMES.get(kind, kind.__name__) for kind in alternatives)
+        names = {**_NAMES, **dict.fromkeys(arrays, "an array"), **dict.fromkeys(tables, "a table")}
+        expected = " or ".join(names.get(kind, kind.__name__) for kind in alternatives)
         raise DecodeError(f"must be {expected}, not {_shown(value)}", where)
     return value
 

@@ -6,13 +6,14 @@ import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from hatch_tensoracle._decode import DecodeError, decode
-from hatch_tensoracle.errors import ManifestError
+from hatch_tensoracle.errors import ConfigurationError, ManifestError
 from hatch_tensoracle.targets import TARGETS, parse_ptx_target
+from hatch_tensoracle.tuning import Configuration, Tuning, check_tuning
 
 __all__ = [
     "CUBIN_ALIGNMENT",
@@ -27,6 +28,7 @@ __all__ = [
     "Cubin",
     "Entry",
     "Ptx",
+    "configuration_of",
     "entry_label",
 ]
 
@@ -208,6 +210,11 @@ class Entry:
         return tuple(argument for argument in self.arguments if argument.equal_to is None)
 
 
+def configuration_of(constants: Iterable[Constant], options: Configuration) -> Configuration:
+    """What a kernel is compiled with, by name."""
+    return {**{constant.name: constant.value for constant in constants}, **options}
+
+
 def entry_label(kernel: str, configuration: int, variant: int) -> str:
     """How messages call an entry: `matmul#1`, and `matmul/2#1` in its third configuration."""
     return f"{kernel}/{configuration}#{variant}" if configuration else f"{kernel}#{variant}"
@@ -225,6 +232,8 @@ class Bundle:
     """The oldest Linux driver that runs every cubin and compiles every PTX."""
     ptx_target: str | None = None
     """What every entry has PTX for, if any has."""
+    tuning: tuple[Tuning, ...] = ()
+    """Which configuration is the fastest, by shape, where that was measured."""
     schema: int = SCHEMA
     digest: str = field(default="")
     """SHA-256 over everything else."""
@@ -234,6 +243,15 @@ class Bundle:
         for entry in self.entries:
             for cubin in entry.cubins:
                 yield entry, cubin
+
+    @property
+    def configurations(self) -> dict[str, list[Configuration]]:
+        """Constants and options of each configuration of every kernel."""
+        found: dict[str, list[Configuration]] = {}
+        for entry in self.entries:
+            if entry.variant == 0:
+                found.setdefault(entry.kernel, []).append(configuration_of(entry.constants, entry.options))
+        return found
 
     def codes(self) -> Iterator[tuple[Entry, Code]]:
         """Every cubin and PTX with its entry, in the order in which a library embeds them."""
@@ -278,6 +296,10 @@ class Bundle:
             raise ManifestError(str(error), where=where) from error
         if bundle.digest != expected:
             raise ManifestError(f"says digest {bundle.digest!r}, its content has {expected}", where=where)
+        try:
+            check_tuning(bundle.tuning, bundle.configurations)
+        except ConfigurationError as error:
+            raise ManifestError(str(error), where=where) from error
         for entry in bundle.entries:
             if (targets := tuple(cubin.target for cubin in entry.cubins)) != bundle.targets:
                 raise ManifestError(

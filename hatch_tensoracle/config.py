@@ -34,6 +34,8 @@ class LibraryConfig:
     """GPU generations to compile for."""
     ptx: str | None = None
     """GPU generation, `sm89` or older, to keep PTX for: drivers compile it for GPUs that no cubin fits."""
+    tuning: str | None = None
+    """A `tuning.json` that `hatch-tensoracle tune` wrote, relative to the project."""
 
     def __post_init__(self) -> None:
         if not _KERNELS.fullmatch(self.kernels):
@@ -97,7 +99,9 @@ class HookConfig:
     def check_files(self, root: Path) -> None:
         """Raise ConfigurationError for a file that is not there."""
         for library in self.libraries:
-            for option, file in (("kernels", library.kernels_file), *(("sources", file) for file in library.sources)):
+            files = [("kernels", library.kernels_file), *(("sources", file) for file in library.sources)]
+            files += [("tuning", library.tuning)] if library.tuning is not None else []
+            for option, file in files:
                 if not (root / file).is_file():
                     raise ConfigurationError(
                         _option(option, f"names {file!r}, which is not in {root}"),

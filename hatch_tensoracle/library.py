@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hatch_tensoracle.bundle import Bundle
@@ -11,6 +11,7 @@ from hatch_tensoracle.config import LibraryConfig
 from hatch_tensoracle.errors import ConfigurationError
 from hatch_tensoracle.inspection import inspect_bundle, manifest_name
 from hatch_tensoracle.kernels_file import load_kernels
+from hatch_tensoracle.tuning import Tuning, read_tuning
 
 __all__ = ["make_library"]
 
@@ -25,7 +26,8 @@ def make_library(config: LibraryConfig, root: Path, output: Path, progress: Call
     bundle_directory, library = output / "bundle", output / config.library
     goals = (*config.targets, *([f"{config.ptx} PTX"] if config.ptx else []))
     progress(f"compiling {len(kernels)} kernels for {', '.join(goals)}")
-    bundle = _compile(kernels, config, bundle_directory, progress)
+    tuning = read_tuning(root / config.tuning) if config.tuning is not None else ()
+    bundle = _compile(kernels, tuning, config, bundle_directory, progress)
     progress(f"building {config.library}")
     build_library(bundle_directory, [root / source for source in config.sources], library)
     (output / manifest_name(config.library)).write_bytes(bundle.to_json())
@@ -34,7 +36,11 @@ def make_library(config: LibraryConfig, root: Path, output: Path, progress: Call
 
 
 def _compile(
-    kernels: tuple[object, ...], config: LibraryConfig, directory: Path, progress: Callable[[str], None]
+    kernels: tuple[object, ...],
+    tuning: Sequence[Tuning],
+    config: LibraryConfig,
+    directory: Path,
+    progress: Callable[[str], None],
 ) -> Bundle:
     from tensoracle_producer import compile_bundle
 
@@ -44,7 +50,10 @@ def _compile(
             config.targets,
             directory,
             ptx=config.ptx,
+            tuning=tuning,
             progress=progress,
         )
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{config.tuning}: {error}", remedy=error.remedy) from error
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"{config.kernels}: {error}", remedy="Mend the specs in the kernels file.") from error

@@ -36,6 +36,10 @@ def to_text(findings: Sequence[Finding]) -> str:
             tools = ", ".join(f"{tool} {version}" for tool, version in sorted(bundle.tools.items()))
             console.print(f"{name}: bundle {bundle.digest}", markup=False, highlight=False, soft_wrap=True)
             console.print(f"made with {tools}; needs driver {bundle.minimum_driver} or newer", markup=False)
+            for tuning in bundle.tuning:
+                measured = f"{tuning.plugin} of {' '.join(tuning.types)}: {tuning.kernel}, {len(tuning.ranges)} ranges"
+                where = f"sm{tuning.sm} ({tuning.gpu}, driver {tuning.driver})"
+                console.print(f"tuned on {where}: {measured}", markup=False, highlight=False, soft_wrap=True)
             console.print(_table(bundle))
         for defect in finding.defects:
             console.print(f"{defect.id}: {defect}", markup=False, highlight=False, soft_wrap=True)

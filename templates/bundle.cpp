@@ -24,9 +24,9 @@ $tables
 constexpr EntryRecord kENTRIES[] = {
 $entries
 };
-
+$tunings
 }  // namespace
 
-BundleRecord const kBUNDLE = {"$digest", tensoracle_manifest, $manifest_size, kENTRIES, $entry_count};
+BundleRecord const kBUNDLE = {"$digest", tensoracle_manifest, $manifest_size, kENTRIES, $entry_count, $tuning_table, $tuning_count};
 
 }  // namespace tensoracle

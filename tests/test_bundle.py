@@ -49,6 +49,25 @@ def test_text_beyond_ascii_is_kept(content: dict[str, Any]) -> None:
     assert Bundle.parse(bundle.to_json(), "x") == bundle
 
 
+def test_tuning_of_a_kernel_that_there_is_not_is_refused(content: dict[str, Any]) -> None:
+    what = {"plugin": "Copy", "version": "1", "namespace": "", "kernel": "copy", "types": ["fp32"], "fields": {}}
+    ranges = [{"inputs": [[[1, 8]]], "configuration": {"BLOCK": 64}, "us": 1.5, "runner_up_us": None}]
+    content["tuning"] = [{**what, "sm": 86, "gpu": "A10", "driver": "580.95.05", "ranges": ranges}]
+    (tuning,) = Bundle.parse(sealed(content), "x").tuning
+    assert tuning.ranges[0].configuration == {"BLOCK": 64}
+    assert Bundle.parse(sealed(content), "x").sealed().digest == json.loads(sealed(content))["digest"]
+    for change, problem in (
+        ({"kernel": "copied"}, "tuning[0].kernel: there is no kernel `copied`; there are copy"),
+        (
+            {"ranges": [{**ranges[0], "configuration": {"BLOCK": 32}}]},
+            "tuning[0].ranges[0].configuration: BLOCK=32 is no",
+        ),
+    ):
+        changed = {**content, "tuning": [{**content["tuning"][0], **change}]}
+        with pytest.raises(ManifestError, match=re.escape(problem)):
+            Bundle.parse(sealed(changed), "x")
+
+
 def entry(content: dict[str, Any]) -> dict[str, Any]:
     first: dict[str, Any] = content["entries"][0]
     return first

@@ -73,7 +73,7 @@ def test_options_that_hatchling_reads_itself_are_no_unknown_ones(form: dict[str,
 def test_an_option_without_default_must_be_given(option: str) -> None:
     error = refusal({key: value for key, value in FLAT.items() if key != option})
     assert str(error) == f"Option `{option}` for build hook `tensoracle` is missing"
-    assert error.remedy == "Options are kernels, sources, library, targets, ptx."
+    assert error.remedy == "Options are kernels, sources, library, targets, ptx, tuning."
 
 
 def test_an_empty_table_says_what_is_missing() -> None:
@@ -88,7 +88,9 @@ def test_an_empty_table_says_what_is_missing() -> None:
         pytest.param("target", "did you mean `targets`?", id="target"),
         pytest.param("libary", "did you mean `library`?", id="libary"),
         pytest.param("ptxx", "did you mean `ptx`?", id="ptxx"),
-        pytest.param("colour", "known are `kernels`, `sources`, `library`, `targets`, `ptx`", id="nothing-near"),
+        pytest.param(
+            "colour", "known are `kernels`, `sources`, `library`, `targets`, `ptx`, `tuning`", id="nothing-near"
+        ),
     ],
 )
 def test_an_unknown_option_suggests_the_nearest(key: str, hint: str) -> None:
@@ -264,6 +266,14 @@ def test_a_missing_file_is_named_with_its_option(project: Path, option: str, fil
         f"Option `{option}` for build hook `tensoracle` names '{file}', which is not in {project}"
     )
     assert caught.value.remedy == "Paths are relative to pyproject.toml; is the file left out of the sdist?"
+
+
+def test_a_tuning_file_that_is_missing_is_named(project: Path) -> None:
+    config = HookConfig.from_table({**FLAT, "tuning": "tuning.json"})
+    with pytest.raises(ConfigurationError, match=r"Option `tuning` .* names 'tuning\.json', which is not in"):
+        config.check_files(project)
+    (project / "tuning.json").touch()
+    config.check_files(project)
 
 
 def test_a_directory_is_no_source_file(project: Path) -> None:

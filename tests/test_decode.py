@@ -76,6 +76,19 @@ def test_a_type_that_is_no_dataclass_is_read_too() -> None:
     assert decode(tuple[int, ...], [1, 2]) == (1, 2)
 
 
+def test_a_union_may_have_an_array_and_a_dataclass() -> None:
+    kind: Any = Mapping[str, int | tuple[int, ...] | Wheel]
+    assert decode(kind, {"a": 1, "b": [1, 2], "c": {"spokes": 3}}) == {"a": 1, "b": (1, 2), "c": Wheel(spokes=3)}
+    for value, problem in (
+        ("x", "c: must be an integer or an array or a table, not 'x'"),
+        (["x"], "c[0]: must be an integer, not 'x'"),
+        ({"spoke": 3}, "c.spoke: is an unknown key; did you mean `spokes`?"),
+    ):
+        with pytest.raises(DecodeError) as caught:
+            decode(kind, {"c": value})
+        assert str(caught.value) == problem
+
+
 @pytest.mark.parametrize(
     ("change", "where", "problem"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tarfile
@@ -266,6 +267,13 @@ def _option(text: str) -> Callable[[Path], None]:
     return lambda project: edit(project / "pyproject.toml", 'targets = ["sm86"]', text)
 
 
+def _tuning(project: Path) -> None:
+    _option('targets = ["sm86"]\ntuning = "tuning.json"')(project)
+    entry = {"plugin": "Negate", "version": "1", "kernel": "negated", "types": ["fp32"], "sm": 86}
+    content = {"schema": 1, "tuning": [{**entry, "gpu": "A10", "driver": "580.95.05", "ranges": []}]}
+    (project / "tuning.json").write_text(json.dumps(content))
+
+
 def _kernels(text: str) -> Callable[[Path], None]:
     return lambda project: edit(project / "kernels.py", "KERNELS = [", f"{text}\nKERNELS = [")
 
@@ -280,13 +288,13 @@ RUN = "The file must run from top to bottom when it is imported, without a GPU."
         pytest.param(
             _option('target = ["sm86"]'),
             OPTION.format("target") + "is an unknown key; did you mean `targets`?",
-            "Options are kernels, sources, library, targets.",
+            "Options are kernels, sources, library, targets, tuning.",
             id="unknown-option",
         ),
         pytest.param(
             _option('targets = "sm86"'),
             OPTION.format("targets") + "must be an array, not 'sm86'",
-            "Options are kernels, sources, library, targets.",
+            "Options are kernels, sources, library, targets, tuning.",
             id="wrong-type",
         ),
         pytest.param(
@@ -312,6 +320,18 @@ RUN = "The file must run from top to bottom when it is imported, without a GPU."
             "tensoracle: {project}/a.so is to be put at flat/libflat.so too, by `force-include`",
             "Remove this entry: the hook puts library and manifest into the wheel itself.",
             id="path-taken",
+        ),
+        pytest.param(
+            _option('targets = ["sm86"]\ntuning = "tuned.json"'),
+            OPTION.format("tuning") + "names 'tuned.json', which is not in {project}",
+            "Paths are relative to pyproject.toml; is the file left out of the sdist?",
+            id="missing-tuning",
+        ),
+        pytest.param(
+            _tuning,
+            "tensoracle: tuning.json: tuning[0].kernel: there is no kernel `negated`; there are negate",
+            "Build without the option `tuning`, run `hatch-tensoracle tune` with that library, and build again.",
+            id="tuning-of-other-kernels",
         ),
         pytest.param(
             lambda project: edit(project / "kernels.py", "KERNELS = [", "KERNELS = [negate, "),
@@ -341,7 +361,7 @@ def test_pip_shows_cause_and_remedy(tmp_path: Path) -> None:
     outcome = pip_wheel(project, tmp_path / "dist")
     assert (outcome.status, outcome.artifacts) == (1, ())
     assert OPTION.format("targets[0]") + "is an unknown target `sm85`; did you mean `sm8" in outcome.stderr
-    assert "Options are kernels, sources, library, targets." in outcome.stderr
+    assert "Options are kernels, sources, library, targets, tuning." in outcome.stderr
     assert "Traceback" not in outcome.stderr
 
 

@@ -30,7 +30,10 @@ class Layer:
 
 LAYERS = {
     "leaves": Layer(
-        tuple(f"hatch_tensoracle.{name}" for name in ("_decode", "_files", "_paths", "errors", "targets")),
+        tuple(
+            f"hatch_tensoracle.{name}"
+            for name in ("_decode", "_files", "_paths", "data_types", "errors", "targets", "tuning")
+        ),
         third_party=("platformdirs",),
     ),
     "arrays": Layer(("hatch_tensoracle._arrays",), third_party=("numpy",)),
@@ -50,12 +53,17 @@ LAYERS = {
     ),
     "front": Layer(
         tuple(f"hatch_tensoracle.{name}" for name in ("build_hook", "hooks", "cli", "__main__")),
-        below=("leaves", "manifest", "inspection", "face", "building", "conformance", "runtime"),
-        third_party=("hatchling",),
+        below=("leaves", "manifest", "inspection", "face", "building", "conformance", "runtime", "tune"),
+        third_party=("hatchling", "rich"),
     ),
     "conformance": Layer(
         ("hatch_tensoracle.conformance", "hatch_tensoracle.conformance.*"),
         below=("leaves", "testing"),
+    ),
+    "tune": Layer(
+        ("hatch_tensoracle.tune", "hatch_tensoracle.tune.*"),
+        below=("leaves", "manifest", "inspection", "testing"),
+        third_party=("numpy",),
     ),
     "testing": Layer(
         ("hatch_tensoracle.testing", "hatch_tensoracle.testing.*"),
@@ -64,7 +72,7 @@ LAYERS = {
     ),
     "runtime": Layer(
         ("hatch_tensoracle.runtime", "hatch_tensoracle.runtime.*"),
-        below=("leaves", "arrays", "manifest", "elf", "inspection"),
+        below=("leaves", "arrays", "manifest", "formats", "inspection"),
         third_party=("filelock", "numpy", "platformdirs", "rich"),
     ),
     "producer": Layer(
@@ -194,7 +202,10 @@ def test_the_producer_imports_only_neutral_ground() -> None:
         for found in IMPORTS
         if found.importer.startswith("tensoracle_producer") and found.package == "hatch_tensoracle"
     }
-    assert used <= {"bundle", "code_checks", "errors", "elf", "ptx", "targets", "_files", "_paths", "_process"}
+    assert used <= {
+        *("bundle", "code_checks", "data_types", "elf", "errors", "ptx", "targets", "tuning"),
+        *("_files", "_paths", "_process"),
+    }
 
 
 def test_modules_do_not_import_each_other_in_a_circle() -> None:

@@ -5,8 +5,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "tensoracle/tensors.hpp"
-
 namespace tensoracle {
 namespace {
 
@@ -183,6 +181,27 @@ std::string show(FieldValue const& value) {
       value);
 }
 
+// Whether a field that is no array has the value.
+bool equals(FieldValue const& value, ConstantRecord const& expected) {
+  return std::visit(
+      [&](auto const& elements) {
+        using Element = typename std::decay_t<decltype(elements)>::value_type;
+        if constexpr (std::is_same_v<Element, char>) {
+          return expected.kind == ConstantKind::kTEXT && elements == expected.text;
+        } else if constexpr (std::is_same_v<Element, Dims>) {
+          return expected.kind == ConstantKind::kTEXT && tensoracle::toString(elements.at(0)) == expected.text;
+        } else if constexpr (std::is_integral_v<Element>) {
+          return expected.kind == ConstantKind::kINTEGER && elements.at(0) == expected.integer;
+        } else {
+          Element narrowed;
+          narrow(expected.number, narrowed);
+          bool const isNumber = expected.kind == ConstantKind::kINTEGER || expected.kind == ConstantKind::kNUMBER;
+          return isNumber && readable(narrowed) == readable(elements.at(0));
+        }
+      },
+      value);
+}
+
 FieldValue read(FieldSpec const& spec, PluginField const& field) {
   if (field.length < 0 || (field.data == nullptr && field.length > 0)) {
     fail("field ", spec.name, " has length ", field.length, " and ", field.data == nullptr ? "no " : "", "data");
@@ -252,6 +271,17 @@ std::string Fields::toString() const {
   std::string text;
   for (Field const& field : fields_) text += compose(text.empty() ? "" : ", ", field.name, " = ", show(field.value));
   return text;
+}
+
+bool Fields::match(Span<ConstantRecord const> values) const {
+  std::size_t count = 0;
+  for (Field const& field : fields_) {
+    if (field.isArray) continue;
+    ++count;
+    auto const isIt = [&](ConstantRecord const& one) { return field.name == one.name && equals(field.value, one); };
+    if (std::none_of(values.begin(), values.end(), isIt)) return false;
+  }
+  return count == values.size();
 }
 
 std::vector<PluginField> Fields::serialize() const {

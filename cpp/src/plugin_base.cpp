@@ -8,6 +8,7 @@
 
 #include "tensoracle/bundle_entry.hpp"
 #include "tensoracle/log.hpp"
+#include "tuning.hpp"
 
 namespace tensoracle {
 namespace {
@@ -206,7 +207,12 @@ std::int32_t Plugin::onShapeChange(PluginTensorDesc const* inputs, std::int32_t 
 }
 
 void Plugin::prepareAgain() {
-  configuration_ = tactic_ > kAUTO ? tactic_ - kAUTO - 1 : autoConfiguration(inputs_);
+  if (tactic_ > kAUTO) {
+    configuration_ = tactic_ - kAUTO - 1;
+  } else {
+    auto const tuned = tunedConfiguration(*declaration_, fields_, inputs_);
+    configuration_ = tuned ? *tuned : autoConfiguration(inputs_);
+  }
   prepare(inputs_, outputs_);
 }
 

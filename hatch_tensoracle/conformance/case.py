@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hatch_tensoracle._decode import DecodeError, decode
-from hatch_tensoracle.errors import ConfigurationError
+from hatch_tensoracle._decode import DecodeError, decode_toml
 
 if TYPE_CHECKING:
     from hatch_tensoracle.testing import Tensor
@@ -67,23 +65,13 @@ class _File:
 
 def read_cases(path: Path) -> tuple[Case, ...]:
     """Read the array `cases` of a TOML file. Raises ConfigurationError naming the key that is wrong."""
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-        cases = decode(_File, table).cases
-        _check(cases)
-    except OSError as error:
-        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{path} is not UTF-8: {error}") from error
-    except (tomllib.TOMLDecodeError, DecodeError) as error:
-        raise ConfigurationError(f"{path}: {error}", remedy="See docs/testing.md for the form of cases.") from error
-    return cases
+    return decode_toml(_File, path, remedy="See docs/testing.md for the form of cases.", check=_check).cases
 
 
-def _check(cases: tuple[Case, ...]) -> None:
-    if not cases:
+def _check(file: _File) -> None:
+    if not file.cases:
         raise DecodeError("is empty: nothing would be checked", "cases")
-    for i, case in enumerate(cases):
+    for i, case in enumerate(file.cases):
         if not case.inputs:
             raise DecodeError("is empty: a plugin has inputs", f"cases[{i}].inputs")
         for j, given in enumerate(case.inputs):

@@ -2,7 +2,7 @@
 
 from hatch_tensoracle._arrays import DevicePointer
 from hatch_tensoracle.testing.built_plugin import BuiltPlugin
-from hatch_tensoracle.testing.cuda import Context, Cuda, Stream
+from hatch_tensoracle.testing.cuda import Context, Cuda, Device, Event, Graph, Stream
 from hatch_tensoracle.testing.errors import (
     CudaError,
     FakeDriverError,
@@ -24,11 +24,14 @@ __all__ = [
     "Creator",
     "Cuda",
     "CudaError",
+    "Device",
     "DevicePointer",
+    "Event",
     "FakeDriver",
     "FakeDriverError",
     "Field",
     "FormatError",
+    "Graph",
     "Plugin",
     "PluginContractError",
     "PluginFailedError",

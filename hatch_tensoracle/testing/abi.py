@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
+from hatch_tensoracle.data_types import DATA_TYPES
+
 __all__ = [
     "DATA_TYPES",
     "FIELD_TYPES",
@@ -23,7 +25,6 @@ __all__ = [
 MAX_DIMS = 8
 
 # In the order of their values.
-DATA_TYPES = ("fp32", "fp16", "i8", "i32", "bool", "u8", "fp8", "bf16", "i64", "i4", "fp4", "e8m0")
 FORMATS = (
     *("LINEAR", "CHW2", "HWC8", "CHW4", "CHW16", "CHW32", "DHWC8", "CDHW32", "HWC"),
     *("DLA_LINEAR", "DLA_HWC4", "HWC16", "DHWC"),

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self, get_args
 
 from hatch_tensoracle.testing.errors import CudaError
 
-__all__ = ["CaptureMode", "Context", "Cuda", "Stream"]
+__all__ = ["CaptureMode", "Context", "Cuda", "Device", "Event", "Graph", "Stream"]
 
 CaptureMode = Literal["global", "thread_local", "relaxed"]
 """How strictly a capture forbids unsafe calls; see cuThreadExchangeStreamCaptureMode."""
 
 _CAPTURE_STATUS = ("none", "active", "invalidated")
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
+_L2_SIZE, _MAJOR, _MINOR = 38, 75, 76  # CUdevice_attribute
 
 # The driver exports these under another name than they are documented with.
 _SECOND_VERSION = {
@@ -25,7 +27,9 @@ _SECOND_VERSION = {
     "cuCtxPopCurrent",
     "cuCtxPushCurrent",
     "cuDevicePrimaryCtxRelease",
+    "cuEventDestroy",
     "cuMemAlloc",
+    "cuMemcpyDtoDAsync",
     "cuMemFree",
     "cuMemGetInfo",
     "cuMemcpyDtoH",
@@ -34,6 +38,17 @@ _SECOND_VERSION = {
     "cuStreamBeginCapture",
     "cuStreamDestroy",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """A GPU."""
+
+    name: str
+    sm: int
+    """86 for compute capability 8.6."""
+    l2: int
+    """Bytes of the L2 cache."""
 
 
 class Cuda:
@@ -62,6 +77,39 @@ class Cuda:
         """The calling thread's current context."""
         handle = self._made("cuCtxGetCurrent")
         return Context(self, handle) if handle else None
+
+    def current_device(self) -> Device:
+        """The device of the current context."""
+        device, name = ctypes.c_int(), ctypes.create_string_buffer(256)
+        self.call("cuCtxGetDevice", ctypes.byref(device))
+        self.call("cuDeviceGetName", name, len(name), device)
+        values = [ctypes.c_int() for _ in range(3)]
+        for value, attribute in zip(values, (_L2_SIZE, _MAJOR, _MINOR), strict=True):
+            self.call("cuDeviceGetAttribute", ctypes.byref(value), attribute, device)
+        l2, major, minor = (value.value for value in values)
+        return Device(name=name.value.decode(), sm=10 * major + minor, l2=l2)
+
+    def driver_version(self) -> str:
+        """`580.95.05`; where only the API's version can be told, `CUDA 13.0`."""
+        try:
+            management, version = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.create_string_buffer(96)
+            if management.nvmlInit_v2() == 0 and management.nvmlSystemGetDriverVersion(version, len(version)) == 0:
+                return version.value.decode()
+        except OSError:
+            pass
+        api = ctypes.c_int()
+        self.call("cuDriverGetVersion", ctypes.byref(api))
+        return f"CUDA {api.value // 1000}.{api.value % 1000 // 10}"
+
+    def free_memory(self) -> int:
+        """Bytes that can be allocated on the current context's device."""
+        available, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self.call("cuMemGetInfo", ctypes.byref(available), ctypes.byref(total))
+        return available.value
+
+    def create_event(self) -> Event:
+        """Create an event in the current context."""
+        return Event(self, self._made("cuEventCreate", 0))
 
     def allocate(self, size: int) -> int:
         """Allocate `size` bytes in the current context and return their address."""
@@ -157,9 +205,39 @@ class Stream:
 
     def end_capture(self) -> None:
         """End the capture. The graph is destroyed: a test wants to know whether the capture holds. Raises CudaError."""
+        self._cuda.call("cuGraphDestroy", self._captured())
+
+    def _captured(self) -> ctypes.c_void_p:
         graph = ctypes.c_void_p()
         self._cuda.call("cuStreamEndCapture", ctypes.c_void_p(self.handle), ctypes.byref(graph))
-        self._cuda.call("cuGraphDestroy", graph)
+        return graph
+
+    def graph_of(self, enqueue: Callable[[], None]) -> Graph:
+        """Capture what `enqueue` does on this stream into a graph. Raises CudaError if the capture was broken."""
+        self.begin_capture("thread_local")
+        try:
+            enqueue()
+        except BaseException:
+            with contextlib.suppress(CudaError):
+                self.end_capture()
+            raise
+        captured, executable = self._captured(), ctypes.c_void_p()
+        try:
+            self._cuda.call("cuGraphInstantiateWithFlags", ctypes.byref(executable), captured, ctypes.c_uint64(0))
+        finally:
+            self._cuda.call("cuGraphDestroy", captured)
+        return Graph(self._cuda, executable.value or 0)
+
+    def copy(self, to: int, source: int, size: int) -> None:
+        """Enqueue copying `size` bytes in device memory."""
+        addresses = ctypes.c_uint64(to), ctypes.c_uint64(source)
+        self._cuda.call("cuMemcpyDtoDAsync", *addresses, ctypes.c_size_t(size), ctypes.c_void_p(self.handle))
+
+    def fill(self, address: int, size: int) -> None:
+        """Enqueue writing `size` zero bytes."""
+        self._cuda.call(
+            "cuMemsetD8Async", ctypes.c_uint64(address), 0, ctypes.c_size_t(size), ctypes.c_void_p(self.handle)
+        )
 
     @contextlib.contextmanager
     def capture(self, mode: CaptureMode = "global") -> Iterator[Self]:
@@ -182,3 +260,42 @@ class Stream:
     def destroy(self) -> None:
         """Destroy it."""
         self._cuda.call("cuStreamDestroy", ctypes.c_void_p(self.handle))
+
+
+class Graph:
+    """An executable CUDA graph."""
+
+    def __init__(self, cuda: Cuda, handle: int) -> None:
+        self._cuda = cuda
+        self.handle = handle
+
+    def launch(self, stream: Stream) -> None:
+        """Enqueue it."""
+        self._cuda.call("cuGraphLaunch", ctypes.c_void_p(self.handle), ctypes.c_void_p(stream.handle))
+
+    def destroy(self) -> None:
+        """Destroy it."""
+        self._cuda.call("cuGraphExecDestroy", ctypes.c_void_p(self.handle))
+
+
+class Event:
+    """A CUDA event that keeps the time."""
+
+    def __init__(self, cuda: Cuda, handle: int) -> None:
+        self._cuda = cuda
+        self.handle = handle
+
+    def record(self, stream: Stream) -> None:
+        """Let it be the moment at which the work before it is done."""
+        self._cuda.call("cuEventRecord", ctypes.c_void_p(self.handle), ctypes.c_void_p(stream.handle))
+
+    def microseconds_since(self, start: Event) -> float:
+        """The time between two moments that have come. Raises CudaError for others."""
+        milliseconds = ctypes.c_float()
+        handles = ctypes.c_void_p(start.handle), ctypes.c_void_p(self.handle)
+        self._cuda.call("cuEventElapsedTime", ctypes.byref(milliseconds), *handles)
+        return 1000 * milliseconds.value
+
+    def destroy(self) -> None:
+        """Destroy it."""
+        self._cuda.call("cuEventDestroy", ctypes.c_void_p(self.handle))

@@ -7,11 +7,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from hatch_tensoracle.bundle import Bundle, Code, Cubin, Entry, Ptx
+from hatch_tensoracle.bundle import Bundle, Code, Cubin, Entry, Ptx, configuration_of
 from hatch_tensoracle.code_checks import check_code
 from hatch_tensoracle.elf import ElfError, read_cubin
 from hatch_tensoracle.ptx import PtxError, read_ptx
 from hatch_tensoracle.targets import DEFAULT_TARGETS, Target, parse_ptx_target, parse_target
+from hatch_tensoracle.tuning import Configuration, Tuning, check_tuning
 from tensoracle_producer.cache import CubinCache
 from tensoracle_producer.compiler import Compiled
 from tensoracle_producer.errors import CompileError, Failure
@@ -20,7 +21,7 @@ from tensoracle_producer.replace import replaced_directory
 from tensoracle_producer.schedule import Task, compile_all
 from tensoracle_producer.spec import KernelSpec
 from tensoracle_producer.toolchain import find_toolchain
-from tensoracle_producer.variant import make_variants
+from tensoracle_producer.variant import Variant, make_variants
 from tensoracle_producer.workers import WorkerPool
 
 __all__ = ["compile_bundle"]
@@ -33,22 +34,25 @@ def compile_bundle(  # noqa: PLR0913 - the options
     *,
     ptx: str | None = None,
     ptxas: str | os.PathLike[str] | None = None,
+    tuning: Sequence[Tuning] = (),
     progress: Callable[[str], None] | None = None,
 ) -> Bundle:
     """Compile every spec for every target and write `directory`: bundle.json, cubins/, ptx/ and the C++ embedding them.
 
     `targets` are names such as `sm86`; `ptx` is one, `sm89` or older, for which PTX is kept besides; `ptxas` is
-    another assembler than that of nvidia-cuda-nvcc-cu12; `progress` is given one line at a time. Kernels are compiled
-    in worker processes, one a core, without GPU, driver or torch; those that the user's cache directory remembers, by
-    content, are not compiled again. The directory appears whole or not at all; one that exists is replaced if it is
-    empty or holds a bundle.
+    another assembler than that of nvidia-cuda-nvcc-cu12; `tuning` is what was measured of the configurations;
+    `progress` is given one line at a time. Kernels are compiled in worker processes, one a core, without GPU, driver or
+    torch; those that the user's cache directory remembers, by content, are not compiled again. The directory appears
+    whole or not at all; one that exists is replaced if it is empty or holds a bundle.
 
     Raises CompileError naming every kernel and target that failed, CaptureError for a kernel that depends on objects
-    which cannot be recorded, ToolchainError without Triton or ptxas, TypeError or ValueError for specs or targets that
-    do not fit, FileExistsError for a directory of something else.
+    which cannot be recorded, ToolchainError without Triton or ptxas, ConfigurationError for tuning of other kernels or
+    configurations, TypeError or ValueError for specs or targets that do not fit, FileExistsError for a directory of
+    something else.
     """
     goals = [(target, False) for target in _targets(targets)] + [(target, True) for target in _ptx_targets(ptx)]
     variants = make_variants(specs)
+    check_tuning(tuning, _configurations(variants))
     toolchain = find_toolchain(Path(ptxas) if ptxas is not None else None)
     tasks = [
         Task(variant, target, variant.job(target, toolchain.ptxas, keeps_ptx=keeps_ptx))
@@ -65,6 +69,7 @@ def compile_bundle(  # noqa: PLR0913 - the options
             tools=toolchain.versions,
             minimum_driver=toolchain.minimum_driver(entry.ptx.version for entry in entries if entry.ptx is not None),
             ptx_target=ptx,
+            tuning=tuple(tuning),
         ).sealed()
         _check(bundle, files)
         _write(bundle, files, fresh)
@@ -92,6 +97,16 @@ def _ptx_targets(name: str | None) -> list[Target]:
         message = f"ptx must be the name of a target such as 'sm89', not {name!r}"
         raise TypeError(message)
     return [parse_ptx_target(name)] if name is not None else []
+
+
+def _configurations(variants: Iterable[Variant]) -> dict[str, list[Configuration]]:
+    """Those of every kernel, as the bundle will have them."""
+    found: dict[str, list[Configuration]] = {}
+    for variant in variants:
+        if variant.number == 0:
+            described = configuration_of(variant.constants, variant.spec.options)
+            found.setdefault(variant.spec.name, []).append(described)
+    return found
 
 
 def _cores() -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from string import Template
 
 from hatch_tensoracle._paths import templates
 from hatch_tensoracle.bundle import CUBIN_ALIGNMENT, Argument, Bundle, Code, Constant, Entry, Ptx
+from hatch_tensoracle.data_types import DATA_TYPES
 from hatch_tensoracle.targets import TARGETS
+from hatch_tensoracle.tuning import Configuration, Tuning, find_configuration
 
 __all__ = ["render_bundle"]
 
@@ -42,6 +45,9 @@ def render_bundle(bundle: Bundle) -> dict[str, str]:
             entry_count=len(bundle.entries),
             digest=bundle.digest,
             manifest_size=len(bundle.to_json()),
+            tunings=_tunings(bundle),
+            tuning_table="kTUNINGS" if bundle.tuning else "nullptr",
+            tuning_count=len(bundle.tuning),
         )
     }
     for i, part in enumerate(parts):
@@ -133,6 +139,50 @@ def _entry(i: int, entry: Entry) -> str:
     counts = (len(entry.arguments), len(entry.constants), len(entry.codes))
     row = (_string(entry.kernel), _string(entry.symbol), entry.configuration, entry.variant, *counts, *tables)
     return f"    {{{', '.join(map(str, row))}}},"
+
+
+def _tunings(bundle: Bundle) -> str:
+    known = bundle.configurations
+    tables = "".join(_tuning_tables(i, tuning, known[tuning.kernel]) for i, tuning in enumerate(bundle.tuning))
+    return tables + _table("TuningRecord", "kTUNINGS", [_tuning(i, tuning) for i, tuning in enumerate(bundle.tuning)])
+
+
+def _tuning_tables(i: int, tuning: Tuning, configurations: Sequence[Configuration]) -> str:
+    tables, rows = [], []
+    for j, each in enumerate(tuning.ranges):
+        extents = [bounds for axes in each.boxes for bounds in ((len(axes), len(axes)), *axes)]
+        configuration = find_configuration(configurations, each.configuration)
+        tables.append(
+            _table("ExtentRange", f"kEXTENTS_{i}_{j}", [f"{least}, {greatest}" for least, greatest in extents])
+        )
+        rows.append(f"kEXTENTS_{i}_{j}, {len(extents)}, {configuration}")
+    types = [str(DATA_TYPES.index(type_)) for type_ in tuning.types]
+    fields = [_field(name, value) for name, value in tuning.fields.items()]
+    return (
+        "".join(tables)
+        + f"constexpr std::int32_t kTUNED_TYPES_{i}[] = {{{', '.join(types)}}};\n"
+        + _table("ConstantRecord", f"kTUNED_FIELDS_{i}", fields)
+        + _table("TunedRangeRecord", f"kTUNED_RANGES_{i}", rows)
+    )
+
+
+def _field(name: str, value: float | str) -> str:
+    """The ConstantRecord of a plugin field; an integer is a number too."""
+    if isinstance(value, str):
+        return f"{_string(name)}, ConstantKind::kTEXT, 0, 0, {_string(value)}"
+    kind, integer = ("kINTEGER", _integer(value)) if isinstance(value, int) else ("kNUMBER", "0")
+    return f"{_string(name)}, ConstantKind::{kind}, {integer}, {_number(float(value))}, nullptr"
+
+
+def _tuning(i: int, tuning: Tuning) -> str:
+    tables = (
+        f"kTUNED_TYPES_{i}",
+        f"kTUNED_FIELDS_{i}" if tuning.fields else "nullptr",
+        f"kTUNED_RANGES_{i}" if tuning.ranges else "nullptr",
+    )
+    counts = (len(tuning.types), len(tuning.fields), len(tuning.ranges), tuning.sm)
+    names = map(_string, (tuning.plugin, tuning.version, tuning.namespace))
+    return ", ".join((*names, *tables, *map(str, counts)))
 
 
 def _string(text: str) -> str:

@@ -111,7 +111,8 @@ def write_bundle(entries: Sequence[Entry], directory: Path) -> None:
         "namespace tensoracle {\n"
         + "\n".join(tables)
         + _table("EntryRecord", "kENTRIES", rows)
-        + f'BundleRecord const kBUNDLE = {{"by hand", "", 0, {"kENTRIES" if rows else "nullptr"}, {len(rows)}}};\n}}\n'
+        + 'BundleRecord const kBUNDLE = {"by hand", "", 0, '
+        + f"{'kENTRIES' if rows else 'nullptr'}, {len(rows)}, nullptr, 0}};\n}}\n"
     )
 
 

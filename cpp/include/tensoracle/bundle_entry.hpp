@@ -85,12 +85,40 @@ struct EntryRecord {
   CodeRecord const* codes;
 };
 
+struct ExtentRange {
+  std::int64_t least;
+  std::int64_t greatest;
+};
+
+// Shapes, and the configuration that was measured to be the fastest for them.
+struct TunedRangeRecord {
+  ExtentRange const* extents;  // of each input the number of axes, then their extents
+  std::uint32_t extentCount;
+  std::uint32_t configuration;
+};
+
+// What was measured of one plugin, with inputs of some types and with some fields, on devices of one SM.
+struct TuningRecord {
+  char const* plugin;
+  char const* version;
+  char const* pluginNamespace;
+  std::int32_t const* types;     // values of nvinfer1::DataType, one for each input
+  ConstantRecord const* fields;  // those that are no arrays; an integer has its value in `number` too
+  TunedRangeRecord const* ranges;
+  std::uint32_t typeCount;
+  std::uint32_t fieldCount;
+  std::uint32_t rangeCount;
+  std::int32_t sm;
+};
+
 struct BundleRecord {
   char const* digest;    // of the bundle: 64 hexadecimal digits
   char const* manifest;  // bundle.json, byte for byte
   std::size_t manifestSize;
   EntryRecord const* entries;
   std::size_t entryCount;
+  TuningRecord const* tunings;
+  std::size_t tuningCount;
 };
 
 // Defined by the generated bundle.cpp.
@@ -100,6 +128,8 @@ static_assert(sizeof(ArgumentRecord) == 32, "the generator of bundle.cpp writes 
 static_assert(sizeof(ConstantRecord) == 40, "the generator of bundle.cpp writes ConstantRecord by position");
 static_assert(sizeof(CodeRecord) == 72, "the generator of bundle.cpp writes CodeRecord by position");
 static_assert(sizeof(EntryRecord) == 64, "the generator of bundle.cpp writes EntryRecord by position");
-static_assert(sizeof(BundleRecord) == 40, "the generator of bundle.cpp writes BundleRecord by position");
+static_assert(sizeof(TunedRangeRecord) == 16, "the generator of bundle.cpp writes TunedRangeRecord by position");
+static_assert(sizeof(TuningRecord) == 64, "the generator of bundle.cpp writes TuningRecord by position");
+static_assert(sizeof(BundleRecord) == 56, "the generator of bundle.cpp writes BundleRecord by position");
 
 }  // namespace tensoracle

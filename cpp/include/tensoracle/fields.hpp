@@ -13,9 +13,11 @@
 #include <variant>
 #include <vector>
 
+#include "tensoracle/bundle_entry.hpp"
 #include "tensoracle/error.hpp"
 #include "tensoracle/half.hpp"
 #include "tensoracle/plugin_abi.hpp"
+#include "tensoracle/tensors.hpp"
 
 namespace tensoracle {
 
@@ -166,6 +168,9 @@ class Fields {
 
   // "epsilon = 1e-06, axes = 0, 1"
   std::string toString() const;
+
+  // Whether those that are no arrays are these, with these values as their own types hold them.
+  bool match(Span<ConstantRecord const> values) const;
 
   // Records that point into this object.
   std::vector<nvinfer1::PluginField> serialize() const;

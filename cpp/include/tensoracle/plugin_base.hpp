@@ -75,13 +75,15 @@ class Plugin : public nvinfer1::IPluginV3,
   // Called on the copy that will execute, with its CUDA context current: the place for device memory of its own.
   virtual void attach() {}
 
-  // The configuration to use for these shapes when TensorRT leaves the choice to the plugin.
+  // The configuration to use for these shapes when TensorRT leaves the choice to the plugin and none was measured to
+  // be the fastest for them (tuning.json).
   virtual std::int32_t autoConfiguration(Span<PluginTensorDesc const> inputs) const {
     static_cast<void>(inputs);
     return 0;
   }
 
-  // The configuration to prepare and to execute: the one of the tactic that TensorRT set, or else autoConfiguration's.
+  // The configuration to prepare and to execute: the one of the tactic that TensorRT set, or else the one that was
+  // measured to be the fastest for the shapes at hand, or else autoConfiguration's.
   std::int32_t configuration() const noexcept { return configuration_; }
 
   // Called before the first `execute` and after every change of shapes or of the tactic, with a current CUDA context:

@@ -15,7 +15,8 @@ CUresult readAttribute(Device const& device, int attribute, int& value) noexcept
     case 1: value = 1024; return CUDA_SUCCESS;               // MAX_THREADS_PER_BLOCK
     case 8: value = 48 * 1024; return CUDA_SUCCESS;          // MAX_SHARED_MEMORY_PER_BLOCK
     case 10: value = 32; return CUDA_SUCCESS;                // WARP_SIZE
-    case 16: value = 4; return CUDA_SUCCESS;                 // MULTIPROCESSOR_COUNT
+    case 16: value = kMULTIPROCESSORS; return CUDA_SUCCESS;  // MULTIPROCESSOR_COUNT
+    case 38: value = 1 << 18; return CUDA_SUCCESS;           // L2_CACHE_SIZE
     case 41: value = 1; return CUDA_SUCCESS;                 // UNIFIED_ADDRESSING
     case 75: value = device.sm / 10; return CUDA_SUCCESS;    // COMPUTE_CAPABILITY_MAJOR
     case 76: value = device.sm % 10; return CUDA_SUCCESS;    // COMPUTE_CAPABILITY_MINOR

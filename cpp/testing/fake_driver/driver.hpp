@@ -22,6 +22,8 @@
 
 namespace tensoracle::fake {
 
+constexpr unsigned kMULTIPROCESSORS = 4;  // of every device
+
 enum class CaptureMode : int { kGLOBAL = 0, kTHREAD_LOCAL = 1, kRELAXED = 2 };
 
 struct Context {
@@ -29,6 +31,7 @@ struct Context {
   std::uint64_t id;  // unique in the process
   bool isPrimary;
   bool isDestroyed = false;
+  std::uint64_t nanoseconds = 0;  // what its default streams have worked
 };
 
 struct Device {
@@ -42,6 +45,7 @@ struct Capture {
   CaptureMode mode;
   std::thread::id thread;
   bool isInvalidated = false;
+  std::uint64_t nanoseconds = 0;  // what executing it takes
 };
 
 struct Stream {
@@ -49,6 +53,7 @@ struct Stream {
   bool isBlocking;  // waits for the legacy default stream
   bool isDestroyed = false;
   std::optional<Capture> capture = std::nullopt;
+  std::uint64_t nanoseconds = 0;  // what it has worked
 };
 
 struct Library {
@@ -72,7 +77,15 @@ struct Function {
 // Bytes per block that a launch on the device may ask for.
 int maxDynamicShared(Kernel const& kernel, int device) noexcept;
 
+// A graph, and an executable one.
 struct Graph {
+  std::uint64_t nanoseconds = 0;
+  bool isDestroyed = false;
+};
+
+struct Event {
+  Context* context;
+  std::optional<std::uint64_t> nanoseconds = std::nullopt;  // on the clock of the stream that it was recorded on
   bool isDestroyed = false;
 };
 
@@ -118,6 +131,8 @@ struct Target {
   Context* context = nullptr;
   Stream* stream = nullptr;  // null for the default streams, which are never captured
   bool isLegacy = false;     // the default stream that blocking streams wait for
+
+  std::uint64_t& clock() const noexcept { return stream != nullptr ? stream->nanoseconds : context->nanoseconds; }
 };
 
 struct Driver {
@@ -130,6 +145,8 @@ struct Driver {
   Pool<Kernel> kernels;
   Pool<Function> functions;
   Pool<Graph> graphs;
+  Pool<Graph> executables;
+  Pool<Event> events;
   std::map<std::uintptr_t, Allocation> allocations;  // by address
   std::uint64_t allocationCount = 0;
   Journal journal;

@@ -21,6 +21,14 @@ Allocation* findRange(Driver& driver, std::uintptr_t address, std::size_t size) 
   return isInside ? &allocation : nullptr;
 }
 
+// The target of work that a capture would have to keep, which this double does not.
+CUresult resolveForWork(Driver& driver, void* stream, Target& target) noexcept {
+  CUresult const result = driver.resolve(stream, target);
+  if (result != CUDA_SUCCESS) return result;
+  if (target.stream != nullptr && target.stream->capture) return CUDA_ERROR_NOT_SUPPORTED;
+  return target.isLegacy ? driver.checkImplicit(*target.context) : CUDA_SUCCESS;
+}
+
 CUresult transfer(Driver& driver, Record& record, void* to, void const* from, std::uintptr_t onDevice, std::size_t size,
                   char const* direction) {
   Allocation const* const allocation = findRange(driver, onDevice, size);
@@ -106,6 +114,32 @@ FAKE_DRIVER_EXPORT CUresult cuMemcpyHtoDAsync_v2(std::uintptr_t to, void const* 
     if (result == CUDA_SUCCESS && target.isLegacy) result = driver.checkImplicit(*target.context);
     if (result != CUDA_SUCCESS || size == 0) return result;
     return transfer(driver, record, reinterpret_cast<void*>(to), from, to, size, "host to device");
+  });
+}
+
+FAKE_DRIVER_EXPORT CUresult cuMemcpyDtoDAsync_v2(std::uintptr_t to, std::uintptr_t from, std::size_t size,
+                                                 void* stream) {
+  return run("cuMemcpyDtoDAsync", [&](Driver& driver, Record&) {
+    Target target;
+    CUresult const result = resolveForWork(driver, stream, target);
+    if (result != CUDA_SUCCESS || size == 0) return result;
+    if (findRange(driver, to, size) == nullptr || findRange(driver, from, size) == nullptr) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void const*>(from), size);
+    return CUDA_SUCCESS;
+  });
+}
+
+FAKE_DRIVER_EXPORT CUresult cuMemsetD8Async(std::uintptr_t address, unsigned char value, std::size_t size,
+                                            void* stream) {
+  return run("cuMemsetD8Async", [&](Driver& driver, Record&) {
+    Target target;
+    CUresult const result = resolveForWork(driver, stream, target);
+    if (result != CUDA_SUCCESS || size == 0) return result;
+    if (findRange(driver, address, size) == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    std::memset(reinterpret_cast<void*>(address), value, size);
+    return CUDA_SUCCESS;
   });
 }
 
