@@ -2,7 +2,7 @@
 //
 // launches enqueue CASE ... BATCHES LAUNCHES   host time of a launch, in batches that alternate; the stream is drained
 //                                              between them, so that no launch waits for room in the queue
-// launches plugin CASE ...                     one first launch, from dlopen on
+// launches plugin CASE ...                     one first launch, from dlopen on, and the parts of it
 // launches bare CASE ...                       one first launch, from cuLibraryLoadData on
 //
 // CASE is PLUGIN LAST, and ... the driver's library, the SM of a fake one, the plugin's library, the cubin, its symbol,
@@ -20,6 +20,7 @@
 #include <string>
 #include <tensoracle/driver.hpp>
 #include <tensoracle/plugin_abi.hpp>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -134,12 +135,29 @@ struct Session {
   void drain() const { checkCall(cuStreamSynchronize(stream), "cuStreamSynchronize"); }
 };
 
+// How long each step took, after the one before.
+class Stopwatch {
+ public:
+  void lap(char const* step) {
+    laps_.emplace_back(step, nanosecondsSince(last_));
+    last_ = Clock::now();
+  }
+
+  std::vector<std::pair<char const*, double>> const& laps() const { return laps_; }
+
+ private:
+  Clock::time_point last_ = Clock::now();
+  std::vector<std::pair<char const*, double>> laps_;
+};
+
 // The plugin as TensorRT has it at run time.
 class Enqueue {
  public:
-  Enqueue(Session const& session, Case const& given, char const* file) : session_(session), case_(given) {
+  Enqueue(Session const& session, Case const& given, char const* file, Stopwatch& watch)
+      : session_(session), case_(given) {
     void* const library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     check(library != nullptr, file);
+    watch.lap("dlopen");
     std::int32_t count = 0;
     auto const creators = find<IPluginCreatorInterface* const* (*)(std::int32_t&)>(library, "getCreators")(count);
     IPluginV3* made = nullptr;
@@ -151,11 +169,13 @@ class Enqueue {
     check(made != nullptr, "createPlugin");
     IPluginV3* const attached = runtimeOf(made)->attachToContext(nullptr);
     check(attached != nullptr, "attachToContext");
+    watch.lap("create");
     runtime_ = runtimeOf(attached);
     auto const sizeOf = [](auto const& descs) { return static_cast<std::int32_t>(descs.size()); };
     check(runtime_->onShapeChange(case_.inputs.data(), sizeOf(case_.inputs), case_.outputs.data(),
                                   sizeOf(case_.outputs)) == 0,
           "onShapeChange");
+    watch.lap("onShapeChange");
     for (std::size_t i = 0; i < case_.inputs.size(); ++i) inputs_.push_back(address(i));
     for (std::size_t i = 0; i < case_.outputs.size(); ++i) outputs_.push_back(address(case_.inputs.size() + i));
   }
@@ -274,12 +294,16 @@ int main(int count, char** arguments) {
   Case const given = makeCase(arguments[2], last, session.memory);
   session.drain();
 
+  Stopwatch watch;
   auto const begin = Clock::now();
   if (what == "plugin") {
-    Enqueue const enqueue(session, given, library);
+    Enqueue const enqueue(session, given, library, watch);
     enqueue();
+    watch.lap("enqueue");
     session.drain();
+    watch.lap("wait");
     print("plugin", {nanosecondsSince(begin)});
+    for (auto const& [step, nanoseconds] : watch.laps()) print(step, {nanoseconds});
   } else if (what == "bare") {
     Bare bare(session, given, image.data(), arguments[8], arguments[9], arguments[10]);
     bare();
@@ -288,7 +312,7 @@ int main(int count, char** arguments) {
   } else {
     check(count == 13, "reading the arguments");
     pin();
-    Enqueue enqueue(session, given, library);
+    Enqueue enqueue(session, given, library, watch);
     Bare bare(session, given, image.data(), arguments[8], arguments[9], arguments[10]);
     timeEnqueue(session, enqueue, bare, std::atoi(arguments[11]), std::atoi(arguments[12]));
   }
