@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from testing.child import in_child
 from gpu.machine import PACK, Machine
 from gpu.work import Execution, session
 from hatch_tensoracle import Bundle
+from hatch_tensoracle.bundle import Ptx
 from hatch_tensoracle.testing import PluginFailedError, PluginHarness
 
 KIND, KERNEL, SHAPE = "norm fp16", "add_rms_norm_fp16", (3, 1024)
@@ -86,6 +88,41 @@ def test_cubin_for_another_gpu_than_its_record_says_is_refused_by_the_driver(
     assert changed >= len(digests) > 0
     (tmp_path / "liblying.so").write_bytes(image)
     refused(library, tmp_path / "liblying.so", "CUDA_ERROR_NO_BINARY_FOR_GPU (209)")
+
+
+@in_child
+def test_ptx_that_the_driver_cannot_compile_is_told_with_its_log(
+    library: Path, older: Path, machine: Machine, tmp_path: Path
+) -> None:
+    assert machine.sms[0] >= _LEAST
+    path = older.parents[1] / "ptx" / older.name
+    image = bytearray(path.read_bytes())
+    for entry in bundle_of(path).entries:
+        if entry.kernel == KERNEL:
+            assert entry.ptx is not None
+            make_unknown(image, entry.ptx)
+    (tmp_path / "libunknown.so").write_bytes(image)
+    refused(library, tmp_path / "libunknown.so", "CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)")
+    refused(library, tmp_path / "libunknown.so", "Unsupported .version 9.9")
+
+
+def make_unknown(image: bytearray, ptx: Ptx) -> None:
+    """Let the text be of a version that no driver knows, and its record's digest be of that text."""
+    version = f".version {ptx.version}".encode()
+    starts = (at - before for at in places(image, version) for before in range(300))
+    (at,) = {at for at in starts if hashlib.sha256(image[at : at + ptx.size]).hexdigest() == ptx.sha256}
+    unknown = b".version 9.9"
+    assert len(unknown) == len(version)
+    image[at : at + ptx.size] = image[at : at + ptx.size].replace(version, unknown, 1)
+    changed = hashlib.sha256(image[at : at + ptx.size]).digest()
+    records = places(image, bytes.fromhex(ptx.sha256))
+    assert records
+    for record in records:
+        image[record : record + len(changed)] = changed
+
+
+def places(image: bytearray, part: bytes) -> list[int]:
+    return [match.start() for match in re.finditer(re.escape(part), image)]
 
 
 def refused(good: Path, bad: Path, reason: str) -> None:
