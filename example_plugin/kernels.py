@@ -68,7 +68,7 @@ def add_rms_norm_variants(element):
                 Scalar("fp32"),  # epsilon
             ],
             constants={"BLOCK": 1024},
-            num_warps=4,
+            num_warps=8,
             num_stages=2,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -25,9 +26,11 @@ GLOBAL_TABLE = "tool.hatch.build.hooks.tensoracle"
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
     """`python -m hatch_tensoracle build` inside a copy of the project `flat`, whose directory is `args[-1]`."""
-    project = copied("flat", tmp_path_factory.mktemp("built") / "flat")
+    directory = tmp_path_factory.mktemp("built")
+    project = copied("flat", directory / "flat")
     command = [sys.executable, "-m", "hatch_tensoracle", "build"]
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "TENSORACLE_CACHE_DIR": str(directory / "cache")}  # where nothing is known yet
+    done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
     done.args.append(project)
     return done
 

@@ -62,7 +62,10 @@ def test_the_sdist_holds_the_sources(sdist: Path, example_project: Path) -> None
         names = {name.partition("/")[2] for name in archive.getnames()}
     sources = {f"src/{file.name}" for file in (example_project / "src").iterdir()}
     package = {f"example_plugin/{file.name}" for file in (example_project / "example_plugin").glob("*.py")}
-    assert names == {"PKG-INFO", "pyproject.toml", "kernels.py", "check.toml", "tune.toml"} | sources | package
+    assert (
+        names
+        == {"PKG-INFO", "pyproject.toml", "kernels.py", "check.toml", "tune.toml", "tuning.json"} | sources | package
+    )
 
 
 def test_the_wheel_holds_the_package_and_its_library(wheel: Path, example_project: Path) -> None:

@@ -288,13 +288,13 @@ RUN = "The file must run from top to bottom when it is imported, without a GPU."
         pytest.param(
             _option('target = ["sm86"]'),
             OPTION.format("target") + "is an unknown key; did you mean `targets`?",
-            "Options are kernels, sources, library, targets, tuning.",
+            "Options are kernels, sources, library, targets, ptx, tuning.",
             id="unknown-option",
         ),
         pytest.param(
             _option('targets = "sm86"'),
             OPTION.format("targets") + "must be an array, not 'sm86'",
-            "Options are kernels, sources, library, targets, tuning.",
+            "Options are kernels, sources, library, targets, ptx, tuning.",
             id="wrong-type",
         ),
         pytest.param(
@@ -361,7 +361,7 @@ def test_pip_shows_cause_and_remedy(tmp_path: Path) -> None:
     outcome = pip_wheel(project, tmp_path / "dist")
     assert (outcome.status, outcome.artifacts) == (1, ())
     assert OPTION.format("targets[0]") + "is an unknown target `sm85`; did you mean `sm8" in outcome.stderr
-    assert "Options are kernels, sources, library, targets, tuning." in outcome.stderr
+    assert "Options are kernels, sources, library, targets, ptx, tuning." in outcome.stderr
     assert "Traceback" not in outcome.stderr
 
 

@@ -29,6 +29,14 @@ char const* kindName(ConstantKind kind) noexcept {
 
 bool isWithin(std::int64_t blocks, std::int64_t most) noexcept { return 0 <= blocks && blocks <= most; }
 
+std::size_t argumentCount(EntryRecord const& entry, CodeRecord const& code) {
+  if (entry.argumentCount > Arguments::kCAPACITY) {
+    fail(describe(entry, code), ": has ", entry.argumentCount, " arguments; at most ", Arguments::kCAPACITY,
+         " are supported");
+  }
+  return entry.argumentCount;
+}
+
 Span<EntryRecord const> entries() noexcept { return {kBUNDLE.entries, kBUNDLE.entryCount}; }
 
 class LoadedKernels {
@@ -73,11 +81,7 @@ Kernel::Kernel(Driver const& driver, Device const& device, EntryRecord const& en
       entry_(&entry),
       code_(&chooseCode(entry, device.major, device.minor)),
       kernel_(loadCode(driver, device, entry, *code_)),
-      signature_(entry.arguments, entry.argumentCount) {
-  if (entry.argumentCount > Arguments::kCAPACITY) {
-    fail(describe(), ": has ", entry.argumentCount, " arguments; at most ", Arguments::kCAPACITY, " are supported");
-  }
-}
+      signature_(entry.arguments, argumentCount(entry, *code_)) {}
 
 void Kernel::prepare() const { loadIntoContext(*driver_, *entry_, *code_, kernel_); }
 

@@ -16,7 +16,7 @@ NOISE = 1.02
 """A configuration that takes no more than this times the fastest is as good as it: measuring is no more exact."""
 COARSE = 1.25
 """Measured values are no further apart than this ratio, or one, ..."""
-FINE = 1.1
+FINE = 1.02
 """... and than this where another configuration begins."""
 
 

@@ -57,7 +57,7 @@ def test_normalisation(example: Path, type_: str) -> None:
                     struct.pack("<f", 1e-5),
                     *SCRATCH,
                 )
-                assert (launch.grid, launch.block) == ((shape[0] * shape[1], 1, 1), (128, 1, 1))
+                assert (launch.grid, launch.block) == ((shape[0] * shape[1], 1, 1), (256, 1, 1))
                 assert (launch.stream, launch.owner) == (stream.handle, context.handle)
                 is_aligned = shape[2] % 16 == 0 and offset % 16 == 0
                 assert digests.setdefault((device, is_aligned), launch.sha256) == launch.sha256

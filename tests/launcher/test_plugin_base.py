@@ -287,7 +287,8 @@ def test_timing_cache_id_tells_plugins_bundles_and_fields_apart(library: Path, b
     ids = {name: harness.create(name, fields).build([X]).timing_cache_id for name, fields in given.items()}
     assert ids == {
         "Tuned": f"Tuned, 1, {digest}, ",
-        "Launch": f"Launch, 1, {digest}, kernel = tiled, configuration = 0, grid = 1, 1, 1, arguments = , how = select",
+        "Launch": f'Launch, 1, {digest}, kernel = "tiled", configuration = 0, grid = 1, 1, 1, '
+        'arguments = "", how = "select"',
         "Weights": f"Weights, 1, {digest}, weights = 1, 0.1, afterwards_fail = 0",
     }
     again = harness.create("Weights", {"weights": [1.0, 0.1]}).build([X])

@@ -361,7 +361,7 @@ def test_a_release_whose_networks_are_all_strongly_typed_has_no_flag_for_it(monk
 
     def network(given: int) -> SimpleNamespace:
         flags.append(given)
-        return SimpleNamespace(num_inputs=0, num_outputs=0, get_input=None, get_output=None)
+        return SimpleNamespace(num_inputs=0, num_outputs=0, num_layers=0, get_input=None, get_output=None)
 
     config = SimpleNamespace(clear_flag=lambda _flag: None, add_optimization_profile=lambda _profile: -1)
     builder = SimpleNamespace(

@@ -57,14 +57,14 @@ GIVEN = {
         "dict(count=3, int8=-128, int64=2**40, half=0.1, bf16=1.5, float=0.1, double=0.1)",
         (
             "count = 3, int8 = -128, int16 = 0, int32 = 0, int64 = 1099511627776, half = 0.099975586, bf16 = 1.5, "
-            "float = 0.1, double = 0.1, text = , axes = empty, scales = empty"
+            'float = 0.1, double = 0.1, text = "", axes = empty, scales = empty'
         ),
     ),
     "text and sequences": (
         "dict(count=3, text='relu', axes=[0, -2], scales=(0.5, 1))",
         (
             "count = 3, int8 = 0, int16 = 0, int32 = 0, int64 = 0, half = 0, bf16 = 0, "
-            "float = 0, double = 0, text = relu, axes = 0, -2, scales = 0.5, 1"
+            'float = 0, double = 0, text = "relu", axes = 0, -2, scales = 0.5, 1'
         ),
     ),
     "NumPy's": (
@@ -74,14 +74,14 @@ GIVEN = {
         ),
         (
             "count = 3, int8 = 0, int16 = 0, int32 = 0, int64 = 0, half = 0, bf16 = 2.5, "
-            "float = 0, double = 0.5, text = , axes = 2, 1, scales = empty"
+            'float = 0, double = 0.5, text = "", axes = 2, 1, scales = empty'
         ),
     ),
     "nothing in a sequence": (
         "dict(count=3, axes=[])",
         (
             "count = 3, int8 = 0, int16 = 0, int32 = 0, int64 = 0, half = 0, bf16 = 0, "
-            "float = 0, double = 0, text = , axes = empty, scales = empty"
+            'float = 0, double = 0, text = "", axes = empty, scales = empty'
         ),
     ),
 }

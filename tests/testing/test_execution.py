@@ -140,7 +140,7 @@ def test_launch_has_the_bits_of_every_argument(example_library: Path) -> None:
             bytes(8),
             bytes(8),
         )
-        assert (launch.grid, launch.block) == ((5, 1, 1), (128, 1, 1))
+        assert (launch.grid, launch.block) == ((5, 1, 1), (256, 1, 1))
         assert (launch.stream, launch.owner, launch.captured) == (stream.handle, context.handle, False)
 
 

@@ -21,11 +21,12 @@ sizes = { R = { min = 1, max = 100 }, C = 64 }
 """
 
 _CODE = """
-import os, sys
+import os, signal, sys
 from hatch_tensoracle.cli import main
 from hatch_tensoracle.testing import FakeDriver
 from hatch_tensoracle.tune import journal, meter
 sm, stop, *arguments = sys.argv[1:]
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background ignores it
 meter.ROUNDS = (1, 2)  # the clock has no noise
 add = journal.Journal.add
 def add_and_stop(self, *line):
