@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from gpu.pack import libraries, pack_library, pack_python
 
 from hatch_tensoracle.testing import native
 
@@ -22,14 +23,9 @@ def _scripts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory, example_output: Path) -> Path:
-    """What pack_libraries.py makes, for one target."""
+    """What tests/gpu/pack.py makes for benchmarks, for one target."""
     directory = tmp_path_factory.mktemp("packed")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(SCRIPTS)
-        from pack_libraries import libraries, pack_library, pack_python
-
-        root, config = libraries()["launch"]
-    pack_library(directory / "launch", root, config, ["sm86"])
+    pack_library(directory / "launch", *libraries(["sm86"])["launch"])
     pack_python(directory / "python")
     (directory / "example").symlink_to(example_output)
     return directory

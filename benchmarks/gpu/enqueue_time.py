@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import statistics
 import time
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from launch_program import LAUNCHES, Launch, LaunchProgram
-from part import ROOT, Case, Setting, run
+from part import Case, Setting, run
 from records import Figure, Row
 
 GOAL = 150.0
@@ -80,9 +81,8 @@ def _batch(launch: Callable[[], Any], synchronize: Callable[[], None]) -> float:
 
 def _triton(name: str) -> Callable[[], Any]:
     import torch
-    from kernels_file import load_module
 
-    kernel = getattr(load_module(ROOT / "benchmarks" / "gpu" / "kernels.py"), name)
+    kernel = getattr(importlib.import_module("launch_kernels"), name)
     x, y = (torch.zeros(64, device="cuda") for _ in range(2))
     if name == "five":
         return lambda: kernel[(1,)](x, y, 64, 0.5, 16)

@@ -7,17 +7,16 @@ import importlib.util
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
-from part import ROOT, Setting
+from part import Setting
 
 from hatch_tensoracle.bundle import Entry
 from hatch_tensoracle.testing import DevicePointer, PluginHarness, RunningPlugin, Tensor
 
-__all__ = ["DTYPES", "Example", "configuration_name", "jit_kernels", "use_ptxas"]
+__all__ = ["DTYPES", "Example", "configuration_name", "use_ptxas"]
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
@@ -82,14 +81,6 @@ def use_ptxas(version: str) -> str:
         return f"Triton's own of {', '.join(found) or 'an unknown version'}; the bundle's is {version}"
     os.environ["TRITON_PTXAS_PATH"] = str(found[version])
     return f"{version}, as the bundle's"
-
-
-@functools.cache
-def jit_kernels() -> ModuleType:
-    """The example's kernels.py."""
-    from kernels_file import load_module
-
-    return load_module(ROOT / "example_plugin" / "kernels.py")
 
 
 def _enqueue(running: RunningPlugin, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:

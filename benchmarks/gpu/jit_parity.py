@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from example import DTYPES, Example, configuration_name, jit_kernels, use_ptxas
+from example import DTYPES, Example, configuration_name, use_ptxas
 from part import Case, Setting, run
 from records import Figure, Row
 from timing import filled, time_alternating
@@ -52,7 +53,7 @@ def _norm(example: Example, note: str, type_: str, columns: int) -> Row:
     plugin = example.add_rms_norm(x, weight, _EPSILON)
     variant = 0 if columns % 16 == 0 else 1
     (entry,) = example.entries(f"add_rms_norm_{type_}", variant)
-    kernel = jit_kernels().add_rms_norm
+    kernel = importlib.import_module("kernels").add_rms_norm
 
     def jit() -> Any:
         arguments = (x, residual, weight, *theirs, columns, _EPSILON)
@@ -69,7 +70,7 @@ def _matmul(example: Example, note: str, entry: Entry, type_: str, extent: int) 
     mine, theirs = torch.empty_like(x), torch.empty_like(x)
     is_tf32 = entry.kernel.endswith("tf32")
     plugin = example.matmul(x, w, bias, is_tf32=is_tf32, configuration=entry.configuration)
-    kernel = jit_kernels().matmul_bias_gelu
+    kernel = importlib.import_module("kernels").matmul_bias_gelu
     constants = _constants(entry)
     blocks = -(-extent // constants["BM"]) * -(-extent // constants["BN"])
 

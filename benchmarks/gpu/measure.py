@@ -1,6 +1,6 @@
 """Measures the launcher and the example's kernels on this machine's GPU: `measure.py DIRECTORY --output RESULTS`.
 
-DIRECTORY is what pack_libraries.py made. Writes RESULTS.md and RESULTS.json. About six minutes, or one with --quick.
+DIRECTORY is what tests/gpu/pack.py made. Writes RESULTS.md and RESULTS.json. About six minutes, or one with --quick.
 Every part is a process of its own: one that fails, hangs or loses the GPU leaves the others, and its own rows so far.
 """
 
@@ -112,8 +112,8 @@ def _run(
 
 
 def _environment(directory: Path, scratch: Path) -> dict[str, str]:
-    """With this repository, what DIRECTORY brings, and caches that are empty and end with the run."""
-    paths = [ROOT, ROOT / "producer", (directory / "python").resolve()]
+    """With this repository, the example's kernels, what DIRECTORY brings, and empty caches that end with the run."""
+    paths = [ROOT, ROOT / "producer", ROOT / "example_plugin", (directory / "python").resolve()]
     before = os.environ.get("PYTHONPATH")
     return os.environ | {
         "PYTHONPATH": os.pathsep.join([*map(str, paths), *([before] if before else [])]),

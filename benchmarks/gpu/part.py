@@ -27,7 +27,7 @@ class Setting:
     """What a part is told."""
 
     directory: Path
-    """What pack_libraries.py made."""
+    """What tests/gpu/pack.py made."""
     is_quick: bool
     driver: str
     """libcuda.so.1, or the path of another."""

@@ -43,6 +43,7 @@ def draw(title: str, groups: dict[str, dict[int, dict[str, float | None]]], opti
 
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "tuning"  # the same bytes for the same content
+    mpl.rcParams["svg.fonttype"] = "none"  # text, which is smaller than the outlines of its letters
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(len(groups), squeeze=False, figsize=(9, 4 * len(groups)), layout="constrained")
@@ -52,12 +53,7 @@ def draw(title: str, groups: dict[str, dict[int, dict[str, float | None]]], opti
         fastest = {value: min(us for us in times[value].values() if us is not None) for value in values}
         for configuration in times[values[0]]:
             known = [(value, us) for value in values if (us := times[value][configuration]) is not None]
-            axis.plot(
-                [value for value, _ in known],
-                [us / fastest[value] for value, us in known],
-                marker=".",
-                label=configuration,
-            )
+            axis.plot([value for value, _ in known], [us / fastest[value] for value, us in known], label=configuration)
         axis.set(title=name, xlabel=options.variable, ylabel="time over the fastest", ylim=(0.95, SLOWEST))
         axis.set_xscale("log", base=2)
         axis.grid(visible=True, alpha=0.3)

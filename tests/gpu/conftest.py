@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from gpu.machine import PACK, ROOT, Machine
+from gpu.machine import PACK, ROOT, Machine, packed
 
 _PATHS = [str(ROOT), str(ROOT / "tests")]
 if importlib.util.find_spec("filelock") is None or importlib.util.find_spec("platformdirs") is None:
@@ -39,7 +39,7 @@ def machine() -> Iterator[Machine]:
     found = Machine.this()
     if found.absence:
         pytest.skip(found.absence)
-    if not (PACK / "all").is_dir():
+    if not packed("example").is_file():
         pytest.skip(f"{PACK} holds no libraries: run python tests/gpu/pack.py")
     with pytest.MonkeyPatch.context() as patch:
         for path in reversed(_PATHS):
@@ -52,11 +52,12 @@ def library(machine: Machine) -> Path:
     """The example's library for every target; this GPU must be one of them."""
     from hatch_tensoracle import Bundle
 
-    manifest = PACK / "all" / "libexample_plugin.bundle.json"
+    found = packed("example")
+    manifest = found.with_suffix(".bundle.json")
     targets = Bundle.parse(manifest.read_bytes(), str(manifest)).targets
     if f"sm{machine.sms[0]}" not in targets:
         pytest.skip(f"{PACK} is for {', '.join(targets)}: run python tests/gpu/pack.py --targets sm{machine.sms[0]}")
-    return PACK / "all" / "libexample_plugin.so"
+    return found
 
 
 @pytest.fixture

@@ -12,11 +12,16 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["PACK", "ROOT", "Machine"]
+__all__ = ["PACK", "ROOT", "Machine", "packed"]
 
 ROOT = Path(__file__).resolve().parents[2]
 PACK = Path(os.environ.get("TENSORACLE_GPU_PACK") or ROOT / "build" / "gpu")
 """The folder that pack.py has made."""
+
+
+def packed(name: str) -> Path:
+    """The library of the example that pack.py calls `example`, `older` or `ptx`; its manifest lies beside it."""
+    return PACK / name / "example_plugin" / "libexample_plugin.so"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from testing.child import in_child
 
-from gpu.machine import PACK, Machine
+from gpu.machine import Machine, packed
 from gpu.work import Execution, session
 from hatch_tensoracle import Bundle
 from hatch_tensoracle.bundle import Ptx
@@ -29,7 +29,7 @@ def older(machine: Machine) -> Path:
     """The example's library without anything that this GPU runs."""
     if machine.sms[0] < _LEAST:
         pytest.skip(f"a GPU of SM {machine.sms[0] / 10} may run what is compiled for sm86 and sm89")
-    return PACK / "older" / "libexample_plugin.so"
+    return packed("older")
 
 
 def bundle_of(library: Path) -> Bundle:
@@ -90,12 +90,10 @@ def test_cubin_for_another_gpu_than_its_record_says_is_refused_by_the_driver(
     refused(library, tmp_path / "liblying.so", "CUDA_ERROR_NO_BINARY_FOR_GPU (209)")
 
 
+@pytest.mark.usefixtures("older")
 @in_child
-def test_ptx_that_the_driver_cannot_compile_is_told_with_its_log(
-    library: Path, older: Path, machine: Machine, tmp_path: Path
-) -> None:
-    assert machine.sms[0] >= _LEAST
-    path = older.parents[1] / "ptx" / older.name
+def test_ptx_that_the_driver_cannot_compile_is_told_with_its_log(library: Path, tmp_path: Path) -> None:
+    path = packed("ptx")
     image = bytearray(path.read_bytes())
     for entry in bundle_of(path).entries:
         if entry.kernel == KERNEL:

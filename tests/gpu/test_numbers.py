@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gpu.bench import Bench
-from gpu.machine import PACK
+from gpu.machine import packed
 from gpu.references import matmul_bias_gelu, rms_norm, worst
 
 pytestmark = pytest.mark.filterwarnings("default")  # torch's are not ours
@@ -226,7 +226,7 @@ def test_ptx_compiled_by_the_driver(torch: Any) -> None:
     """The library has cubins for other GPUs, and PTX."""
     from hatch_tensoracle.testing import PluginHarness
 
-    path = PACK / "ptx" / "libexample_plugin.so"
+    path = packed("ptx")
     if not path.is_file():
         pytest.skip(f"{path} does not exist: it was packed without PTX")
     torch.manual_seed(6)
