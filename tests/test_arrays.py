@@ -75,7 +75,14 @@ def test_strides_that_make_no_difference_are_taken() -> None:
     assert device_pointer(interface((), "<f4", ())).shape == ()
 
 
-@pytest.mark.parametrize("array", [Exported((2, 3), (1, 2), (2, 32)), interface((2, 3), "<f4", (24, 4))])
+@pytest.mark.parametrize(
+    "array",
+    [
+        Exported((2, 3), (1, 2), (2, 32)),
+        interface((2, 3), "<f4", (24, 4)),
+        interface((2, 3), "<f4", (18, 6)),  # no multiple of the item's size
+    ],
+)
 def test_array_that_is_not_contiguous_is_refused(array: object) -> None:
     with pytest.raises(
         ValueError, match=r"an array of shape \(2, 3\) has strides .* TensorRT's tensors are contiguous"
@@ -88,6 +95,7 @@ def test_array_that_is_not_contiguous_is_refused(array: object) -> None:
     [
         (Exported((2,), None, (2, 32), lanes=4), "DLPack type 2 of 32 bits and 4 lanes"),
         (interface((2,), "<c8"), "an array of complex64"),
+        (interface((2,), ">f4"), "an array of >f4 is in another byte order than the device's"),
         (np.zeros(2), "a ndarray is not in device memory"),
         ("text", "a str is not in device memory"),
     ],
