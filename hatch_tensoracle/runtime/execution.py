@@ -104,6 +104,7 @@ class EngineExecution:
     @property
     def profile(self) -> int:
         """The optimization profile in use."""
+        self._check_open()
         return self._shapes.profile
 
     def set_input_shapes(
@@ -141,6 +142,7 @@ class EngineExecution:
 
     def get_tensor_dtype(self, name: str) -> Any:
         """Return TensorRT's DataType of the tensor."""
+        self._check_open()
         return self._tensor(name).dtype
 
     def get_tensor_values(self, name: str) -> tuple[int, ...]:
@@ -234,6 +236,8 @@ class EngineExecution:
             for name, address in found.items():
                 if not context.set_tensor_address(name, address):
                     raise self._refused(f"the address of tensor {name!r}")
+            for allocator in self._allocators.values():
+                allocator.error = None
             if not context.execute_async_v3(stream):
                 raise self._refused("to execute") from self._allocator_error()
         finally:
@@ -276,9 +280,12 @@ class EngineExecution:
         finally:
             self._lock.release()
 
-    def _open_context(self) -> Any:
+    def _check_open(self) -> None:
         if self._handle is None:
             raise ExecutionError("the execution is closed")
+
+    def _open_context(self) -> Any:
+        self._check_open()
         if self._thread not in {None, get_ident()}:
             raise ExecutionError("the execution belongs to the thread that used it first: create one for each thread")
         if self._context is None:
@@ -349,7 +356,8 @@ class EngineExecution:
         return self.tensors[name]
 
     def _refused(self, what: str) -> ExecutionError:
-        logged = "".join(f"\n  {message}" for message in self._messages) or "\n  (TensorRT logged nothing)"
+        # A copy: other threads may log meanwhile.
+        logged = "".join(f"\n  {message}" for message in tuple(self._messages)) or "\n  (TensorRT logged nothing)"
         return ExecutionError(f"TensorRT refuses {what}; it logged:{logged}")
 
 

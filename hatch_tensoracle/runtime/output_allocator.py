@@ -17,7 +17,7 @@ class OutputAllocator(Protocol):
     shape: tuple[int, ...] | None
     """Of the last execution, once TensorRT knows it."""
     error: Exception | None
-    """What the caller's function raised: TensorRT has no place for it."""
+    """What the caller's function raised in the last execution: TensorRT has no place for it."""
 
 
 def output_allocator(module: Any, allocator: Any) -> OutputAllocator:
@@ -47,7 +47,6 @@ def _subclass(module: Any) -> Any:
             self.error: Exception | None = None
 
         def reallocate_output_async(self, tensor_name: str, memory: int, size: int, alignment: int, stream: int) -> int:
-            self.error = None
             try:
                 return int(self._allocate(tensor_name, memory, size, alignment, stream))
             except Exception as error:  # noqa: BLE001 - raised again by enqueue

@@ -426,6 +426,34 @@ def test_an_allocator_that_fails_is_the_cause(filtering: EngineExecution) -> Non
         filtering.enqueue({"x": 256}, stream=3)
 
 
+def test_an_earlier_failure_is_not_the_cause(filtering: EngineExecution) -> None:
+    filtering.set_input_shapes({"x": (4, 2)})
+    filtering.set_output_allocator("y", lambda *_: 1 // 0)
+    with pytest.raises(ExecutionError, match="no memory for y"):
+        filtering.enqueue({"x": 256}, stream=3)
+    FAILING.add(("execute_async_v3",))  # before it allocates
+    with pytest.raises(ExecutionError, match="not all is set") as caught:
+        filtering.enqueue({"x": 256}, stream=3)
+    assert caught.value.__cause__ is None
+
+
+def test_messages_may_arrive_while_an_error_is_made(filtering: EngineExecution) -> None:
+    """On other threads, which collect for all executions; here in the middle of reading one."""
+    logger = filtering.distribution.logger
+
+    class Message(str):
+        __slots__ = ()
+
+        def __format__(self, _specification: str) -> str:
+            logger.log(stand_in.ILogger.ERROR, "another")
+            return "the first"
+
+    filtering.set_input_shapes({"x": (4, 2)})
+    filtering.set_output_allocator("y", lambda *_: logger.log(stand_in.ILogger.ERROR, Message()) or 0)
+    with pytest.raises(ExecutionError, match=r"it logged:\n  the first\n  no memory for y"):
+        filtering.enqueue({"x": 256}, stream=3)
+
+
 def test_only_outputs_have_allocators(filtering: EngineExecution) -> None:
     with pytest.raises(ValueError, match="tensor 'x' is no output in device memory"):
         filtering.set_output_allocator("x", lambda *_: 4096)
@@ -535,6 +563,8 @@ def test_closing_again_does_nothing_and_all_else_is_refused(ready: EngineExecuti
         lambda: ready.enqueue(GOOD, stream=0),
         lambda: ready.set_input_shapes({"x": (4, 2)}),
         lambda: ready.get_tensor_shape("x"),
+        lambda: ready.get_tensor_dtype("x"),
+        lambda: ready.profile,
         lambda: ready.workspace_size,
         lambda: ready.warm_up([]),
         ready.release_stream,
