@@ -62,6 +62,8 @@ class DevicePointer:
     address: int
     shape: Shape
     type: str
+    device: int | None = None
+    """The GPU's CUDA index, where it is known."""
 
 
 def device_pointer(array: Any) -> DevicePointer:
@@ -105,7 +107,8 @@ def _from_dlpack(array: Any) -> DevicePointer:
         raise TypeError(message)
     shape = tuple(tensor.shape[: tensor.ndim])
     _check_contiguous(shape, tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None)
-    return DevicePointer(tensor.data + tensor.byte_offset, shape, type_)  # the capsule's owner still holds the memory
+    # The capsule's owner still holds the memory.
+    return DevicePointer(tensor.data + tensor.byte_offset, shape, type_, tensor.device_id)
 
 
 def _from_interface(interface: dict[str, Any]) -> DevicePointer:

@@ -12,6 +12,7 @@ from hatch_tensoracle.runtime.addresses import wrong_names
 from hatch_tensoracle.runtime.array_library import ArrayLibrary, library_of
 from hatch_tensoracle.runtime.engine_tensors import EngineTensor
 from hatch_tensoracle.runtime.execution import EngineExecution
+from hatch_tensoracle.runtime.gpu import current_device
 
 __all__ = ["DevicePointer", "execute_on_arrays"]
 
@@ -44,6 +45,7 @@ def execute_on_arrays(
     if not results.keys() <= set(outputs):
         raise wrong_names("out", results, outputs)
     placed = {name: _place(execution, name, inputs[name]) for name in names if not tensors[name].is_shape_tensor}
+    _check_devices(placed)  # before there is a context on the wrong one
     library = next(filter(None, (library_of(inputs[name]) for name in placed)), None)
     if stream is None and library is None:
         raise TypeError("the inputs are of no library whose current stream is known: give the stream")
@@ -58,6 +60,7 @@ def execute_on_arrays(
                 _provide(execution, name, shape, inputs, results, library, grown)
             if name in results:
                 placed[name] = _place(execution, name, results[name], shape)
+        _check_devices(placed)
         execution.enqueue({name: pointer.address for name, pointer in placed.items()}, stream=handle)
     for name, memory in grown.items():
         shape = execution.get_tensor_shape(name)
@@ -98,6 +101,15 @@ def _place(execution: EngineExecution, name: str, array: Any, shape: Shape | Non
     if shape is not None and found.shape != shape:
         raise ValueError(f"tensor {name!r} has shape {shape}, the array {found.shape}")
     return found
+
+
+def _check_devices(placed: Mapping[str, DevicePointer]) -> None:
+    """Raise ValueError for an array that is known to be on another GPU than TensorRT works on."""
+    known = {name: pointer.device for name, pointer in placed.items() if pointer.device is not None}
+    current = current_device() if known else None
+    for name, device in known.items():
+        if device != current:
+            raise ValueError(f"tensor {name!r} is on GPU {device}, the current one is GPU {current}: make it current")
 
 
 def _type(tensor: EngineTensor) -> str:

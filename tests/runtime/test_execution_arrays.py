@@ -22,6 +22,7 @@ from runtime.stand_in import JOURNAL, tensor
 
 X = tensor("INPUT", (-1, 2), profiles=[[[1, 2], [4, 2], [8, 2]]])
 Y = tensor("OUTPUT", ("x.0", 3), dtype="HALF")
+X4, Y4 = ((4, 2), "fp32"), ((4, 3), "fp16")
 ITEM_SIZES = {"float32": 4, "float16": 2, "uint8": 1}
 
 
@@ -188,6 +189,22 @@ def test_arrays_that_do_not_fit_are_refused_by_name(
     with pytest.raises(error, match=message):
         EngineExecution(opened(x=X, y=Y))(pointers(inputs), pointers(out), stream=0)
     assert executed() == []
+
+
+def test_arrays_on_another_gpu_than_the_current_one_are_refused(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hatch_tensoracle.runtime.arrays.current_device", lambda: 1)
+    x, y = ([DevicePointer(256, shape, type_, gpu) for gpu in (0, 1)] for shape, type_ in (X4, Y4))
+    execution = EngineExecution(opened(x=X, y=Y))
+    with pytest.raises(ValueError, match="tensor 'x' is on GPU 0, the current one is GPU 1: make it current"):
+        execution({"x": x[0]}, {"y": y[0]}, stream=0)
+    assert JOURNAL == []  # no context on the wrong one
+    with pytest.raises(ValueError, match="tensor 'y' is on GPU 0, the current one is GPU 1"):
+        execution({"x": x[1]}, {"y": y[0]}, stream=0)
+    assert executed() == []
+    execution({"x": x[1]}, {"y": y[1]}, stream=0)
+    assert executed()[-1] == ("execute_async_v3", 0)
 
 
 def test_arrays_on_the_host_are_refused_by_name(opened: Opener) -> None:
