@@ -61,7 +61,7 @@ def execute_on_arrays(
             if name in results:
                 placed[name] = _place(execution, name, results[name], shape)
         _check_devices(placed)
-        execution.enqueue({name: pointer.address for name, pointer in placed.items()}, stream=handle)
+        execution.enqueue(_addresses(placed, library), stream=handle)
     for name, memory in grown.items():
         shape = execution.get_tensor_shape(name)
         used = memory[: math.prod(shape) * tensors[name].dtype.itemsize]
@@ -110,6 +110,18 @@ def _check_devices(placed: Mapping[str, DevicePointer]) -> None:
     for name, device in known.items():
         if device != current:
             raise ValueError(f"tensor {name!r} is on GPU {device}, the current one is GPU {current}: make it current")
+
+
+def _addresses(placed: Mapping[str, DevicePointer], library: ArrayLibrary | None) -> dict[str, int]:
+    """Where each lies. An array without elements may lie nowhere, which TensorRT refuses: any memory does for it."""
+    addresses = {name: pointer.address for name, pointer in placed.items()}
+    nowhere = [name for name, pointer in placed.items() if not pointer.address and 0 in pointer.shape]
+    if nowhere:
+        other = next(filter(None, addresses.values()), 0)
+        if not other and library is not None:
+            other = library.address(library.empty((1,), "u8"))  # freed in the stream's order
+        addresses |= dict.fromkeys(nowhere, other)
+    return addresses
 
 
 def _type(tensor: EngineTensor) -> str:

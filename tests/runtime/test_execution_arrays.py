@@ -34,7 +34,9 @@ class Array:
     def __init__(self, shape: Any, dtype: str, device: Any = None, stream: int = 0, address: int | None = None) -> None:
         Array.made += 1
         self.shape, self.dtype, self.device, self.stream = tuple(shape), dtype, device, stream
-        self.address = 0x10000 * Array.made if address is None else address
+        if address is None:  # neither library has memory for no elements
+            address = 0 if 0 in self.shape else 0x10000 * Array.made
+        self.address = address
         self.data = SimpleNamespace(ptr=self.address)
 
     def data_ptr(self) -> int:
@@ -132,6 +134,22 @@ def test_outputs_that_are_given_are_written(opened: Opener, library: Library) ->
     before = Array.made
     assert EngineExecution(opened(x=X, y=Y))({"x": x}, {"y": y}) == {"y": y}
     assert Array.made == before
+
+
+@pytest.mark.parametrize("others", [{}, {"w": tensor("INPUT", (5,))}], ids=["alone", "with others"])
+def test_arrays_without_elements_have_the_address_of_any_memory(
+    opened: Opener, library: Library, others: dict[str, Any]
+) -> None:
+    """The null pointer that they have is none that TensorRT takes."""
+    x, w = (library.array(shape, "float32", Device()) for shape in ((0, 2), (5,)))
+    empty = tensor("INPUT", (-1, 2), profiles=[[[0, 2], [4, 2], [8, 2]]])
+    execution = EngineExecution(opened(x=empty, **others, y=Y, z=tensor("OUTPUT", ("x.0", 2), aliased="x")))
+    results = execution({"x": x} | dict.fromkeys(others, w))
+    assert (results["y"].shape, results["z"]) == ((0, 3), x)
+    addresses = {call[1]: call[2] for call in executed()[:-1]}
+    assert addresses.keys() == {"x", "y", "z", *others}
+    (address,) = set(addresses.values())
+    assert address == w.address if others else address > w.address
 
 
 def test_outputs_of_any_size_grow_in_the_library(opened: Opener, library: Library) -> None:
