@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from hatch_tensoracle._arrays import DevicePointer, device_pointer, stream_handle
@@ -52,21 +53,49 @@ def execute_on_arrays(
     handle = library.current_stream() if stream is None and library is not None else stream_handle(stream)
     shapes = {name: placed[name].shape if name in placed else inputs[name] for name in names}
     execution.set_input_shapes(shapes, stream=handle)
-    grown: dict[str, Any] = {}
+    grown: dict[str, _Growing] = {}
     with library.on_stream(handle) if library is not None else contextlib.nullcontext():
         for name in outputs:
             shape = execution.get_tensor_shape(name)
-            if name not in results:
+            if name in results:
+                _check_may_be_given(execution, name, shape)
+            else:
                 _provide(execution, name, shape, inputs, results, library, grown)
             if name in results:
                 placed[name] = _place(execution, name, results[name], shape)
         _check_devices(placed)
         execution.enqueue(_addresses(placed, library), stream=handle)
-    for name, memory in grown.items():
+    for name, growing in grown.items():
         shape = execution.get_tensor_shape(name)
-        used = memory[: math.prod(shape) * tensors[name].dtype.itemsize]
-        results[name] = _required(library, name).reinterpret(used, shape, _type(tensors[name]))
-    return {name: results[name] if name in results else _contents(execution, name) for name in outputs}
+        used = growing.memory[: math.prod(shape) * tensors[name].dtype.itemsize]
+        results[name] = growing.library.reinterpret(used, shape, _type(tensors[name]))
+    return {name: results[name] if name in results else _other_result(execution, name) for name in outputs}
+
+
+@dataclass(slots=True)
+class _Growing:
+    """The allocator of an output of any size where the caller has set none, and the memory that it gave."""
+
+    library: ArrayLibrary
+    memory: Any = None
+
+    def __call__(self, size: int, _alignment: int, _stream: int) -> int:
+        # Both libraries' allocations are aligned to more than TensorRT asks for, 256 bytes.
+        self.memory = self.library.empty((max(size, 1),), "u8")
+        return self.library.address(self.memory)
+
+
+def _is_growing(execution: EngineExecution, name: str, shape: Shape) -> bool:
+    # The shape alone does not tell: it is the last execution's until the inputs' shapes change.
+    allocator = execution.allocators.get(name)
+    return -1 in shape or (allocator is not None and isinstance(allocator.given, _Growing))
+
+
+def _check_may_be_given(execution: EngineExecution, name: str, shape: Shape) -> None:
+    if _is_growing(execution, name, shape):
+        raise ValueError(f"the data decide the size of output {name!r}: not `out`, set_output_allocator is for it")
+    if name in execution.allocators:
+        raise ValueError(f"output {name!r} has an allocator: call set_output_allocator({name!r}, None) before `out`")
 
 
 def _provide(  # noqa: PLR0913, PLR0917 - what a call has gathered
@@ -76,18 +105,19 @@ def _provide(  # noqa: PLR0913, PLR0917 - what a call has gathered
     inputs: Mapping[str, Any],
     results: dict[str, Any],
     library: ArrayLibrary | None,
-    grown: dict[str, Any],
+    grown: dict[str, _Growing],
 ) -> None:
     """Put memory for an output into `results`, or have it put into `grown` once its size is known."""
-    tensor = execution.tensors[name]
-    if tensor.is_shape_tensor:
+    tensor, allocator = execution.tensors[name], execution.allocators.get(name)
+    if tensor.is_shape_tensor or (allocator is not None and not isinstance(allocator.given, _Growing)):
         return
     if tensor.aliased_input is not None:
         results[name] = inputs[tensor.aliased_input]
-    elif -1 in shape or name not in execution.buffers:
-        execution.set_output_allocator(name, _allocator(_required(library, name), grown, name))
+    elif _is_growing(execution, name, shape):
+        grown[name] = _Growing(_required(library, name, "call set_output_allocator"))
+        execution.set_output_allocator(name, grown[name])
     else:
-        results[name] = _required(library, name).empty(shape, _type(tensor))
+        results[name] = _required(library, name, "give it in `out`").empty(shape, _type(tensor))
 
 
 def _place(execution: EngineExecution, name: str, array: Any, shape: Shape | None = None) -> DevicePointer:
@@ -131,22 +161,16 @@ def _type(tensor: EngineTensor) -> str:
     return found
 
 
-def _allocator(library: ArrayLibrary, kept: dict[str, Any], name: str) -> Any:
-    def allocate(size: int, _alignment: int, _stream: int) -> int:
-        # Both libraries' allocations are aligned to more than TensorRT asks for, 256 bytes.
-        kept[name] = library.empty((max(size, 1),), "u8")
-        return library.address(kept[name])
-
-    return allocate
-
-
-def _required(library: ArrayLibrary | None, name: str) -> ArrayLibrary:
+def _required(library: ArrayLibrary | None, name: str, otherwise: str) -> ArrayLibrary:
     if library is None:
-        raise TypeError(f"the inputs are of no library that can allocate output {name!r} here: give it in `out`")
+        raise TypeError(f"the inputs are of no library that can allocate output {name!r} here: {otherwise}")
     return library
 
 
-def _contents(execution: EngineExecution, name: str) -> Any:
+def _other_result(execution: EngineExecution, name: str) -> Any:
+    """Return what the caller's allocator gave, or a shape tensor's contents."""
+    if (allocator := execution.allocators.get(name)) is not None:
+        return DevicePointer(allocator.address, execution.get_tensor_shape(name), _type(execution.tensors[name]))
     import numpy as np
 
     values = np.array(execution.get_tensor_values(name), execution.get_tensor_dtype(name).name.lower())

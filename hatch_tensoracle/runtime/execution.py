@@ -65,7 +65,8 @@ class EngineExecution:
         """The tensors that `enqueue` takes addresses of: no shape tensors, no outputs with an allocator."""
         self._shapes = InputShapes(self._engine, self.tensors)
         self._aliases = [(t.name, t.aliased_input) for t in self.tensors.values() if t.aliased_input is not None]
-        self._allocators: dict[str, OutputAllocator] = {}
+        self.allocators: dict[str, OutputAllocator] = {}
+        """Those that outputs have."""
         self._has_own_workspace = not caller_workspace
         self._workspace = (0, 0)
         self._is_ready = False
@@ -89,7 +90,7 @@ class EngineExecution:
             raise ExecutionError("the execution is in use by another call and cannot be closed")
         try:
             self._context = None
-            self._allocators.clear()
+            self.allocators.clear()
             self._is_ready = False
             self._engine = self._handle = None
             self._resources.close()
@@ -134,7 +135,7 @@ class EngineExecution:
         """Return the concrete shape; -1 in an output where only the data decide, until TensorRT has executed."""
         with self._in_use():
             current, tensor = self._current_shapes(), self._tensor(name)
-            if (allocator := self._allocators.get(name)) is not None and allocator.shape is not None:
+            if (allocator := self.allocators.get(name)) is not None and allocator.shape is not None:
                 return allocator.shape
             if tensor.is_shape_tensor:
                 return tensor.shape
@@ -153,8 +154,8 @@ class EngineExecution:
                 return self._shapes.contents(name)
             raise ValueError(f"tensor {name!r} is no shape tensor")
 
-    def set_output_allocator(self, name: str, allocator: Allocate | Any) -> None:
-        """Let a function, or an IOutputAllocator, provide an output's memory; it needs no address then.
+    def set_output_allocator(self, name: str, allocator: Allocate | Any | None) -> None:
+        """Let a function, or an IOutputAllocator, provide an output's memory; it needs no address then. None ends it.
 
         The function is called in `enqueue` with a size, an alignment (bytes) and the stream, and returns an address.
         """
@@ -162,11 +163,20 @@ class EngineExecution:
             tensor = self._tensor(name)
             if tensor.is_input or tensor.is_shape_tensor:
                 raise ValueError(f"tensor {name!r} is no output in device memory")
-            made = output_allocator(self._distribution.module, allocator)
+            if allocator is None and name not in self.allocators:
+                return
+            made = None if allocator is None else output_allocator(self._distribution.module, allocator)
             if not context.set_output_allocator(name, made):
                 raise self._refused(f"to take an allocator for output {name!r}")
-            self._allocators[name] = made
-            self.buffers = tuple(other for other in self.buffers if other != name)
+            if made is None:
+                del self.allocators[name]
+            else:
+                self.allocators[name] = made
+            self.buffers = tuple(
+                each.name
+                for each in self.tensors.values()
+                if not each.is_shape_tensor and each.name not in self.allocators
+            )
             self._is_ready = False
 
     @property
@@ -236,7 +246,7 @@ class EngineExecution:
             for name, address in found.items():
                 if not context.set_tensor_address(name, address):
                     raise self._refused(f"the address of tensor {name!r}")
-            for allocator in self._allocators.values():
+            for allocator in self.allocators.values():
                 allocator.error = None
             if not context.execute_async_v3(stream):
                 raise self._refused("to execute") from self._allocator_error()
@@ -250,9 +260,10 @@ class EngineExecution:
 
         `inputs` has a contiguous array of the tensor's type for every input, by DLPack, `__cuda_array_interface__` or
         DevicePointer, and for a shape tensor its contents. `out` has arrays to write to; outputs that it lacks are
-        allocated by the library of the inputs, torch or CuPy. An output that is written over an input is that input's
-        array, a shape tensor's a NumPy array. `stream` is a handle or a stream of another library; without it, the
-        current one of the inputs' library. Raises TypeError or ValueError by the tensor's name.
+        allocated by the library of the inputs, torch or CuPy. What the caller's allocator gave is returned as
+        DevicePointer. An output that is written over an input is that input's array, a shape tensor's a NumPy array.
+        `stream` is a handle or a stream of another library; without it, the current one of the inputs' library. Raises
+        TypeError or ValueError by the tensor's name.
         """
         from hatch_tensoracle.runtime.arrays import execute_on_arrays
 
@@ -306,7 +317,7 @@ class EngineExecution:
             if stream is None and self._stream is None:
                 raise ValueError(f"the shapes need profile {profile}: give the stream on which to change to it")
             self._take_stream(checked_stream(self._stream if stream is None else stream))
-        for allocator in self._allocators.values():
+        for allocator in self.allocators.values():
             allocator.shape = None
         self._shapes.apply(context, wanted, profile, self._stream or 0, self._refused)
 
@@ -323,7 +334,7 @@ class EngineExecution:
         context = self._open_context()
         self._current_shapes()
         for name, shape in self._shapes.outputs.items():
-            if -1 in shape and name not in self._allocators:
+            if -1 in shape and name not in self.allocators:
                 raise ExecutionError(f"the data decide the size of output {name!r}: call set_output_allocator first")
         if not self._has_own_workspace and (needed := self._needed_workspace(context)):
             if needed > self._workspace[1]:
@@ -348,7 +359,7 @@ class EngineExecution:
         return size
 
     def _allocator_error(self) -> Exception | None:
-        return next((each.error for each in self._allocators.values() if each.error is not None), None)
+        return next((each.error for each in self.allocators.values() if each.error is not None), None)
 
     def _tensor(self, name: str) -> EngineTensor:
         if name not in self.tensors:

@@ -14,6 +14,10 @@ Allocate = Callable[[int, int, int], int]
 class OutputAllocator(Protocol):
     """An IOutputAllocator that remembers."""
 
+    given: Any
+    """The caller's function or IOutputAllocator."""
+    address: int
+    """Of the memory that it last gave."""
     shape: tuple[int, ...] | None
     """Of the last execution, once TensorRT knows it."""
     error: Exception | None
@@ -24,9 +28,9 @@ def output_allocator(module: Any, allocator: Any) -> OutputAllocator:
     """Return an IOutputAllocator of the binding, from a function or over another one. Raises TypeError."""
     made: OutputAllocator
     if isinstance(allocator, module.IOutputAllocator):
-        made = _subclass(module)(_over(allocator), getattr(allocator, "notify_shape", None))
+        made = _subclass(module)(allocator, _over(allocator), getattr(allocator, "notify_shape", None))
     elif callable(allocator):
-        made = _subclass(module)(lambda _name, _memory, *wanted: allocator(*wanted), None)
+        made = _subclass(module)(allocator, lambda _name, _memory, *wanted: allocator(*wanted), None)
     else:
         raise TypeError(f"an allocator must be a function or an IOutputAllocator, not {allocator!r}")
     return made
@@ -40,18 +44,20 @@ def _over(allocator: Any) -> Callable[..., int]:
 
 def _subclass(module: Any) -> Any:
     class Remembering(module.IOutputAllocator):  # type: ignore[misc]
-        def __init__(self, allocate: Callable[..., int], notify: Callable[..., object] | None) -> None:
+        def __init__(self, given: Any, allocate: Callable[..., int], notify: Callable[..., object] | None) -> None:
             module.IOutputAllocator.__init__(self)
-            self._allocate, self._notify = allocate, notify
+            self.given, self._allocate, self._notify = given, allocate, notify
+            self.address = 0
             self.shape: tuple[int, ...] | None = None
             self.error: Exception | None = None
 
         def reallocate_output_async(self, tensor_name: str, memory: int, size: int, alignment: int, stream: int) -> int:
             try:
-                return int(self._allocate(tensor_name, memory, size, alignment, stream))
+                self.address = int(self._allocate(tensor_name, memory, size, alignment, stream))
             except Exception as error:  # noqa: BLE001 - raised again by enqueue
                 self.error = error
                 return 0
+            return self.address
 
         def notify_shape(self, tensor_name: str, shape: Any) -> None:
             self.shape = tuple(shape)

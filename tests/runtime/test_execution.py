@@ -454,6 +454,17 @@ def test_messages_may_arrive_while_an_error_is_made(filtering: EngineExecution) 
         filtering.enqueue({"x": 256}, stream=3)
 
 
+def test_without_its_allocator_an_output_needs_an_address_again(ready: EngineExecution) -> None:
+    ready.set_output_allocator("y", None)  # there is none: nothing changes
+    assert JOURNAL == []
+    ready.set_output_allocator("y", lambda *_: 4096)
+    assert "y" not in ready.buffers
+    ready.set_output_allocator("y", None)
+    assert ready.buffers == ("x", "fixed", "y")
+    assert calls("set_output_allocator")[-1] == ("set_output_allocator", "y", False)
+    ready.enqueue(GOOD, stream=0)
+
+
 def test_only_outputs_have_allocators(filtering: EngineExecution) -> None:
     with pytest.raises(ValueError, match="tensor 'x' is no output in device memory"):
         filtering.set_output_allocator("x", lambda *_: 4096)

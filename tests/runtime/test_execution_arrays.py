@@ -159,6 +159,41 @@ def test_outputs_of_any_size_grow_in_the_library(opened: Opener, library: Librar
         assert (y.shape, y.dtype, y.stream) == ((6, 2), "float32", 77)
 
 
+def test_the_caller_s_allocator_is_left_alone(opened: Opener, library: Library) -> None:
+    for x in (library.array((4, 2), "float32", Device()), DevicePointer(256, (4, 2), "fp32")):
+        execution = EngineExecution(opened(x=X, y=tensor("OUTPUT", ("?6", 2)), z=Y))
+        for name in ("y", "z"):
+            execution.set_output_allocator(name, lambda size, *_: 4096 + size)
+        for _ in range(2):
+            assert execution({"x": x}, stream=0) == {
+                "y": DevicePointer(4096 + 48, (6, 2), "fp32"),
+                "z": DevicePointer(4096 + 24, (4, 3), "fp16"),
+            }
+
+
+def test_an_output_is_given_once_it_has_no_allocator(opened: Opener) -> None:
+    x, y = DevicePointer(256, *X4), DevicePointer(512, *Y4)
+    execution = EngineExecution(opened(x=X, y=Y))
+    execution.set_output_allocator("y", lambda *_: 4096)
+    with pytest.raises(ValueError, match=r"output 'y' has an allocator: call set_output_allocator\('y', None\)"):
+        execution({"x": x}, {"y": y}, stream=0)
+    assert executed() == []
+    execution.set_output_allocator("y", None)
+    assert execution({"x": x}, {"y": y}, stream=0) == {"y": y}
+    assert ("set_tensor_address", "y", 512) in executed()
+
+
+def test_outputs_of_any_size_cannot_be_given(opened: Opener, library: Library) -> None:
+    x, y = library.array((4, 2), "float32", Device()), library.array((6, 2), "float32", Device())
+    execution = EngineExecution(opened(x=X, y=tensor("OUTPUT", ("?6", 2))))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="the data decide the size of output 'y': not `out`, set_output_allocator"):
+            execution({"x": x}, {"y": y})
+        assert execution({"x": x})["y"].shape == (6, 2)
+    with pytest.raises(TypeError, match="allocate output 'y' here: call set_output_allocator"):
+        execution({"x": DevicePointer(256, *X4)}, stream=77)
+
+
 def test_an_output_over_an_input_is_that_array(opened: Opener, library: Library) -> None:
     x = library.array((4, 2), "float32", Device())
     execution = EngineExecution(opened(x=X, y=tensor("OUTPUT", ("x.0", 2), aliased="x")))
