@@ -67,7 +67,9 @@ def execute_on_arrays(
         execution.enqueue(_addresses(placed, library), stream=handle)
     for name, growing in grown.items():
         shape = execution.get_tensor_shape(name)
-        used = growing.memory[: math.prod(shape) * tensors[name].dtype.itemsize]
+        # The allocator is kept until the next call: the memory goes with the result.
+        memory, growing.memory = growing.memory, None
+        used = memory[: math.prod(shape) * tensors[name].dtype.itemsize]
         results[name] = growing.library.reinterpret(used, shape, _type(tensors[name]))
     return {name: results[name] if name in results else _other_result(execution, name) for name in outputs}
 

@@ -163,15 +163,18 @@ class EngineExecution:
             tensor = self._tensor(name)
             if tensor.is_input or tensor.is_shape_tensor:
                 raise ValueError(f"tensor {name!r} is no output in device memory")
-            if allocator is None and name not in self.allocators:
-                return
-            made = None if allocator is None else output_allocator(self._distribution.module, allocator)
-            if not context.set_output_allocator(name, made):
-                raise self._refused(f"to take an allocator for output {name!r}")
-            if made is None:
-                del self.allocators[name]
-            else:
+            present = self.allocators.get(name)
+            if present is not None and allocator is not None:
+                present.use(allocator)
+            elif allocator is not None:
+                made = output_allocator(self._distribution.module, allocator)
+                if not context.set_output_allocator(name, made):
+                    raise self._refused(f"to take an allocator for output {name!r}")
                 self.allocators[name] = made
+            elif present is not None:
+                if not context.set_output_allocator(name, None):
+                    raise self._refused(f"to let go the allocator of output {name!r}")
+                self.allocators.pop(name).use(None)
             self.buffers = tuple(
                 each.name
                 for each in self.tensors.values()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -12,7 +13,10 @@ Allocate = Callable[[int, int, int], int]
 
 
 class OutputAllocator(Protocol):
-    """An IOutputAllocator that remembers."""
+    """An IOutputAllocator that remembers, and can be told to use another.
+
+    The binding keeps each that it is given as long as the context: one serves an output all the time.
+    """
 
     given: Any
     """The caller's function or IOutputAllocator."""
@@ -23,17 +27,26 @@ class OutputAllocator(Protocol):
     error: Exception | None
     """What the caller's function raised in the last execution: TensorRT has no place for it."""
 
+    def use(self, allocator: Any) -> None:
+        """Use that function or IOutputAllocator from now on; None lets the last one go. Raises TypeError."""
+
 
 def output_allocator(module: Any, allocator: Any) -> OutputAllocator:
     """Return an IOutputAllocator of the binding, from a function or over another one. Raises TypeError."""
-    made: OutputAllocator
-    if isinstance(allocator, module.IOutputAllocator):
-        made = _subclass(module)(allocator, _over(allocator), getattr(allocator, "notify_shape", None))
-    elif callable(allocator):
-        made = _subclass(module)(allocator, lambda _name, _memory, *wanted: allocator(*wanted), None)
-    else:
-        raise TypeError(f"an allocator must be a function or an IOutputAllocator, not {allocator!r}")
+    made: OutputAllocator = _subclass(module)()
+    made.use(allocator)
     return made
+
+
+def _methods(module: Any, allocator: Any) -> tuple[Callable[..., int], Callable[..., object] | None]:
+    """Return reallocate_output_async and notify_shape, if it has that."""
+    if isinstance(allocator, module.IOutputAllocator):
+        return _over(allocator), getattr(allocator, "notify_shape", None)
+    if callable(allocator):
+        return (lambda _name, _memory, *wanted: allocator(*wanted)), None
+    if allocator is None:
+        return (lambda *_: 0), None
+    raise TypeError(f"an allocator must be a function or an IOutputAllocator, not {allocator!r}")
 
 
 def _over(allocator: Any) -> Callable[..., int]:
@@ -42,12 +55,16 @@ def _over(allocator: Any) -> Callable[..., int]:
     return lambda *wanted: allocator.reallocate_output(*wanted[:-1])  # which knows no stream
 
 
+@functools.cache
 def _subclass(module: Any) -> Any:
     class Remembering(module.IOutputAllocator):  # type: ignore[misc]
-        def __init__(self, given: Any, allocate: Callable[..., int], notify: Callable[..., object] | None) -> None:
+        def __init__(self) -> None:
             module.IOutputAllocator.__init__(self)
-            self.given, self._allocate, self._notify = given, allocate, notify
-            self.address = 0
+            self.use(None)
+
+        def use(self, allocator: Any) -> None:
+            self._allocate, self._notify = _methods(module, allocator)
+            self.given, self.address = allocator, 0
             self.shape: tuple[int, ...] | None = None
             self.error: Exception | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -452,6 +453,36 @@ def test_messages_may_arrive_while_an_error_is_made(filtering: EngineExecution) 
     filtering.set_output_allocator("y", lambda *_: logger.log(stand_in.ILogger.ERROR, Message()) or 0)
     with pytest.raises(ExecutionError, match=r"it logged:\n  the first\n  no memory for y"):
         filtering.enqueue({"x": 256}, stream=3)
+
+
+def test_an_allocator_that_is_replaced_is_let_go(filtering: EngineExecution) -> None:
+    """TensorRT's binding keeps what it is given as long as the context."""
+
+    class Allocate:
+        def __init__(self, address: int) -> None:
+            self.address = address
+
+        def __call__(self, *_: int) -> int:
+            return self.address
+
+    filtering.set_input_shapes({"x": (4, 2)})
+    first = Allocate(4096)
+    filtering.set_output_allocator("y", first)
+    is_gone = weakref.ref(first)
+    del first
+    filtering.enqueue({"x": 256}, stream=3)
+    filtering.set_output_allocator("y", Allocate(8192))
+    gc.collect()
+    assert is_gone() is None
+    assert filtering.get_tensor_shape("y") == (-1, 2)
+    filtering.enqueue({"x": 256}, stream=3)
+    assert filtering.allocators["y"].address == 8192
+    with pytest.raises(TypeError, match="must be a function or an IOutputAllocator, not 4096"):
+        filtering.set_output_allocator("y", 4096)
+    is_gone = weakref.ref(filtering.allocators["y"].given)
+    filtering.set_output_allocator("y", None)
+    gc.collect()
+    assert is_gone() is None
 
 
 def test_without_its_allocator_an_output_needs_an_address_again(ready: EngineExecution) -> None:

@@ -7,8 +7,10 @@ https://docs.cupy.dev/en/stable. No element is read or written.
 from __future__ import annotations
 
 import contextlib
+import gc
 import math
 import sys
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -157,6 +159,26 @@ def test_outputs_of_any_size_grow_in_the_library(opened: Opener, library: Librar
     for _ in range(2):
         y = execution({"x": library.array((4, 2), "float32", Device())})["y"]
         assert (y.shape, y.dtype, y.stream) == ((6, 2), "float32", 77)
+
+
+def test_memory_of_outputs_of_any_size_goes_with_the_result(
+    opened: Opener, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[weakref.ref[Array]] = []
+
+    def empty(*shape: Any, **given: Any) -> Array:
+        array = Library.empty(library, *shape, **given)
+        made.append(weakref.ref(array))
+        return array
+
+    monkeypatch.setattr(library, "empty", empty)
+    execution = EngineExecution(opened(x=X, y=tensor("OUTPUT", ("?6", 2))))
+    for _ in range(3):
+        execution({"x": library.array((4, 2), "float32", Device())})
+        gc.collect()
+        assert [array() for array in made] == [None] * len(made)
+    assert len(made) == 3
+    assert [call for call in JOURNAL if call[0] == "set_output_allocator"] == [("set_output_allocator", "y", True)]
 
 
 def test_the_caller_s_allocator_is_left_alone(opened: Opener, library: Library) -> None:
