@@ -62,6 +62,8 @@ class DevicePointer:
     address: int
     shape: Shape
     type: str
+    device: int | None = None
+    """The GPU's CUDA index, where it is known."""
 
 
 def device_pointer(array: Any) -> DevicePointer:
@@ -105,7 +107,8 @@ def _from_dlpack(array: Any) -> DevicePointer:
         raise TypeError(message)
     shape = tuple(tensor.shape[: tensor.ndim])
     _check_contiguous(shape, tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None)
-    return DevicePointer(tensor.data + tensor.byte_offset, shape, type_)  # the capsule's owner still holds the memory
+    # The capsule's owner still holds the memory.
+    return DevicePointer(tensor.data + tensor.byte_offset, shape, type_, tensor.device_id)
 
 
 def _from_interface(interface: dict[str, Any]) -> DevicePointer:
@@ -115,13 +118,17 @@ def _from_interface(interface: dict[str, Any]) -> DevicePointer:
     if dtype.name not in _TYPES:
         message = f"an array of {dtype.name} is none that TensorRT knows"
         raise TypeError(message)
+    if not dtype.isnative:
+        message = f"an array of {dtype.str} is in another byte order than the device's"
+        raise TypeError(message)
     shape, strides = tuple(interface["shape"]), interface.get("strides")
-    _check_contiguous(shape, tuple(stride // dtype.itemsize for stride in strides) if strides else None)
+    _check_contiguous(shape, tuple(strides) if strides else None, item=dtype.itemsize)
     return DevicePointer(interface["data"][0], shape, _TYPES[dtype.name])
 
 
-def _check_contiguous(shape: Shape, strides: Shape | None) -> None:
-    expected = 1
+def _check_contiguous(shape: Shape, strides: Shape | None, *, item: int = 1) -> None:
+    """Raise ValueError if it is not; `item` is the size of an element in the unit of the strides."""
+    expected = item
     for extent, stride in zip(reversed(shape), reversed(strides or ()), strict=False):
         if extent != 1 and stride != expected and 0 not in shape:
             message = f"an array of shape {shape} has strides {strides}; TensorRT's tensors are contiguous"

@@ -11,7 +11,7 @@ import pytest
 
 from hatch_tensoracle._arrays import DevicePointer, device_pointer, stream_handle
 
-CUDA = 2
+CUDA, GPU = 2, 3
 
 
 class Exported:
@@ -27,6 +27,7 @@ class Exported:
         fields = [
             (0, ctypes.c_uint64, 0x1000),
             (8, ctypes.c_int32, CUDA),
+            (12, ctypes.c_int32, GPU),
             (16, ctypes.c_int32, len(shape)),
             (20, ctypes.c_uint8, kind[0]),
             (21, ctypes.c_uint8, kind[1]),
@@ -39,7 +40,7 @@ class Exported:
             type_.from_buffer(self._tensor, offset).value = value
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return CUDA, 0
+        return CUDA, GPU
 
     def __dlpack__(self, **given: Any) -> object:
         self.given = given
@@ -60,13 +61,13 @@ def interface(shape: tuple[int, ...], type_: str, strides: tuple[int, ...] | Non
 @pytest.mark.parametrize("strides", [None, (3, 1)])
 def test_dlpack_array_is_taken_by_address(kind: tuple[int, int], type_: str, strides: tuple[int, ...] | None) -> None:
     array = Exported((2, 3), strides, kind)
-    assert device_pointer(array) == DevicePointer(0x1020, (2, 3), type_)
+    assert device_pointer(array) == DevicePointer(0x1020, (2, 3), type_, GPU)
     assert array.given == {"stream": -1}  # no synchronisation, which a capture would not survive
 
 
 @pytest.mark.parametrize(("type_", "name"), [("<f4", "fp32"), ("<f2", "fp16"), ("<i8", "i64"), ("|b1", "bool")])
 def test_cuda_array_interface_is_taken_by_address(type_: str, name: str) -> None:
-    assert device_pointer(interface((2, 3), type_)) == DevicePointer(0x1000, (2, 3), name)
+    assert device_pointer(interface((2, 3), type_)) == DevicePointer(0x1000, (2, 3), name)  # which names no device
 
 
 def test_strides_that_make_no_difference_are_taken() -> None:
@@ -75,7 +76,14 @@ def test_strides_that_make_no_difference_are_taken() -> None:
     assert device_pointer(interface((), "<f4", ())).shape == ()
 
 
-@pytest.mark.parametrize("array", [Exported((2, 3), (1, 2), (2, 32)), interface((2, 3), "<f4", (24, 4))])
+@pytest.mark.parametrize(
+    "array",
+    [
+        Exported((2, 3), (1, 2), (2, 32)),
+        interface((2, 3), "<f4", (24, 4)),
+        interface((2, 3), "<f4", (18, 6)),  # no multiple of the item's size
+    ],
+)
 def test_array_that_is_not_contiguous_is_refused(array: object) -> None:
     with pytest.raises(
         ValueError, match=r"an array of shape \(2, 3\) has strides .* TensorRT's tensors are contiguous"
@@ -88,6 +96,7 @@ def test_array_that_is_not_contiguous_is_refused(array: object) -> None:
     [
         (Exported((2,), None, (2, 32), lanes=4), "DLPack type 2 of 32 bits and 4 lanes"),
         (interface((2,), "<c8"), "an array of complex64"),
+        (interface((2,), ">f4"), "an array of >f4 is in another byte order than the device's"),
         (np.zeros(2), "a ndarray is not in device memory"),
         ("text", "a str is not in device memory"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from hatch_tensoracle._arrays import DevicePointer, device_pointer, stream_handle
@@ -12,6 +13,7 @@ from hatch_tensoracle.runtime.addresses import wrong_names
 from hatch_tensoracle.runtime.array_library import ArrayLibrary, library_of
 from hatch_tensoracle.runtime.engine_tensors import EngineTensor
 from hatch_tensoracle.runtime.execution import EngineExecution
+from hatch_tensoracle.runtime.gpu import current_device
 
 __all__ = ["DevicePointer", "execute_on_arrays"]
 
@@ -44,26 +46,58 @@ def execute_on_arrays(
     if not results.keys() <= set(outputs):
         raise wrong_names("out", results, outputs)
     placed = {name: _place(execution, name, inputs[name]) for name in names if not tensors[name].is_shape_tensor}
+    _check_devices(placed)  # before there is a context on the wrong one
     library = next(filter(None, (library_of(inputs[name]) for name in placed)), None)
     if stream is None and library is None:
         raise TypeError("the inputs are of no library whose current stream is known: give the stream")
     handle = library.current_stream() if stream is None and library is not None else stream_handle(stream)
     shapes = {name: placed[name].shape if name in placed else inputs[name] for name in names}
     execution.set_input_shapes(shapes, stream=handle)
-    grown: dict[str, Any] = {}
+    grown: dict[str, _Growing] = {}
     with library.on_stream(handle) if library is not None else contextlib.nullcontext():
         for name in outputs:
             shape = execution.get_tensor_shape(name)
-            if name not in results:
+            if name in results:
+                _check_may_be_given(execution, name, shape)
+            else:
                 _provide(execution, name, shape, inputs, results, library, grown)
             if name in results:
                 placed[name] = _place(execution, name, results[name], shape)
-        execution.enqueue({name: pointer.address for name, pointer in placed.items()}, stream=handle)
-    for name, memory in grown.items():
+        _check_devices(placed)
+        execution.enqueue(_addresses(placed, library), stream=handle)
+    for name, growing in grown.items():
         shape = execution.get_tensor_shape(name)
+        # The allocator is kept until the next call: the memory goes with the result.
+        memory, growing.memory = growing.memory, None
         used = memory[: math.prod(shape) * tensors[name].dtype.itemsize]
-        results[name] = _required(library, name).reinterpret(used, shape, _type(tensors[name]))
-    return {name: results[name] if name in results else _contents(execution, name) for name in outputs}
+        results[name] = growing.library.reinterpret(used, shape, _type(tensors[name]))
+    return {name: results[name] if name in results else _other_result(execution, name) for name in outputs}
+
+
+@dataclass(slots=True)
+class _Growing:
+    """The allocator of an output of any size where the caller has set none, and the memory that it gave."""
+
+    library: ArrayLibrary
+    memory: Any = None
+
+    def __call__(self, size: int, _alignment: int, _stream: int) -> int:
+        # Both libraries' allocations are aligned to more than TensorRT asks for, 256 bytes.
+        self.memory = self.library.empty((max(size, 1),), "u8")
+        return self.library.address(self.memory)
+
+
+def _is_growing(execution: EngineExecution, name: str, shape: Shape) -> bool:
+    # The shape alone does not tell: it is the last execution's until the inputs' shapes change.
+    allocator = execution.allocators.get(name)
+    return -1 in shape or (allocator is not None and isinstance(allocator.given, _Growing))
+
+
+def _check_may_be_given(execution: EngineExecution, name: str, shape: Shape) -> None:
+    if _is_growing(execution, name, shape):
+        raise ValueError(f"the data decide the size of output {name!r}: not `out`, set_output_allocator is for it")
+    if name in execution.allocators:
+        raise ValueError(f"output {name!r} has an allocator: call set_output_allocator({name!r}, None) before `out`")
 
 
 def _provide(  # noqa: PLR0913, PLR0917 - what a call has gathered
@@ -73,18 +107,19 @@ def _provide(  # noqa: PLR0913, PLR0917 - what a call has gathered
     inputs: Mapping[str, Any],
     results: dict[str, Any],
     library: ArrayLibrary | None,
-    grown: dict[str, Any],
+    grown: dict[str, _Growing],
 ) -> None:
     """Put memory for an output into `results`, or have it put into `grown` once its size is known."""
-    tensor = execution.tensors[name]
-    if tensor.is_shape_tensor:
+    tensor, allocator = execution.tensors[name], execution.allocators.get(name)
+    if tensor.is_shape_tensor or (allocator is not None and not isinstance(allocator.given, _Growing)):
         return
     if tensor.aliased_input is not None:
         results[name] = inputs[tensor.aliased_input]
-    elif -1 in shape or name not in execution.buffers:
-        execution.set_output_allocator(name, _allocator(_required(library, name), grown, name))
+    elif _is_growing(execution, name, shape):
+        grown[name] = _Growing(_required(library, name, "call set_output_allocator"))
+        execution.set_output_allocator(name, grown[name])
     else:
-        results[name] = _required(library, name).empty(shape, _type(tensor))
+        results[name] = _required(library, name, "give it in `out`").empty(shape, _type(tensor))
 
 
 def _place(execution: EngineExecution, name: str, array: Any, shape: Shape | None = None) -> DevicePointer:
@@ -100,6 +135,27 @@ def _place(execution: EngineExecution, name: str, array: Any, shape: Shape | Non
     return found
 
 
+def _check_devices(placed: Mapping[str, DevicePointer]) -> None:
+    """Raise ValueError for an array that is known to be on another GPU than TensorRT works on."""
+    known = {name: pointer.device for name, pointer in placed.items() if pointer.device is not None}
+    current = current_device() if known else None
+    for name, device in known.items():
+        if device != current:
+            raise ValueError(f"tensor {name!r} is on GPU {device}, the current one is GPU {current}: make it current")
+
+
+def _addresses(placed: Mapping[str, DevicePointer], library: ArrayLibrary | None) -> dict[str, int]:
+    """Where each lies. An array without elements may lie nowhere, which TensorRT refuses: any memory does for it."""
+    addresses = {name: pointer.address for name, pointer in placed.items()}
+    nowhere = [name for name, pointer in placed.items() if not pointer.address and 0 in pointer.shape]
+    if nowhere:
+        other = next(filter(None, addresses.values()), 0)
+        if not other and library is not None:
+            other = library.address(library.empty((1,), "u8"))  # freed in the stream's order
+        addresses |= dict.fromkeys(nowhere, other)
+    return addresses
+
+
 def _type(tensor: EngineTensor) -> str:
     found = _TYPES.get(tensor.dtype.name)
     if found is None:
@@ -107,22 +163,16 @@ def _type(tensor: EngineTensor) -> str:
     return found
 
 
-def _allocator(library: ArrayLibrary, kept: dict[str, Any], name: str) -> Any:
-    def allocate(size: int, _alignment: int, _stream: int) -> int:
-        # Both libraries' allocations are aligned to more than TensorRT asks for, 256 bytes.
-        kept[name] = library.empty((max(size, 1),), "u8")
-        return library.address(kept[name])
-
-    return allocate
-
-
-def _required(library: ArrayLibrary | None, name: str) -> ArrayLibrary:
+def _required(library: ArrayLibrary | None, name: str, otherwise: str) -> ArrayLibrary:
     if library is None:
-        raise TypeError(f"the inputs are of no library that can allocate output {name!r} here: give it in `out`")
+        raise TypeError(f"the inputs are of no library that can allocate output {name!r} here: {otherwise}")
     return library
 
 
-def _contents(execution: EngineExecution, name: str) -> Any:
+def _other_result(execution: EngineExecution, name: str) -> Any:
+    """Return what the caller's allocator gave, or a shape tensor's contents."""
+    if (allocator := execution.allocators.get(name)) is not None:
+        return DevicePointer(allocator.address, execution.get_tensor_shape(name), _type(execution.tensors[name]))
     import numpy as np
 
     values = np.array(execution.get_tensor_values(name), execution.get_tensor_dtype(name).name.lower())

@@ -65,7 +65,8 @@ class EngineExecution:
         """The tensors that `enqueue` takes addresses of: no shape tensors, no outputs with an allocator."""
         self._shapes = InputShapes(self._engine, self.tensors)
         self._aliases = [(t.name, t.aliased_input) for t in self.tensors.values() if t.aliased_input is not None]
-        self._allocators: dict[str, OutputAllocator] = {}
+        self.allocators: dict[str, OutputAllocator] = {}
+        """Those that outputs have."""
         self._has_own_workspace = not caller_workspace
         self._workspace = (0, 0)
         self._is_ready = False
@@ -89,7 +90,7 @@ class EngineExecution:
             raise ExecutionError("the execution is in use by another call and cannot be closed")
         try:
             self._context = None
-            self._allocators.clear()
+            self.allocators.clear()
             self._is_ready = False
             self._engine = self._handle = None
             self._resources.close()
@@ -104,6 +105,7 @@ class EngineExecution:
     @property
     def profile(self) -> int:
         """The optimization profile in use."""
+        self._check_open()
         return self._shapes.profile
 
     def set_input_shapes(
@@ -133,7 +135,7 @@ class EngineExecution:
         """Return the concrete shape; -1 in an output where only the data decide, until TensorRT has executed."""
         with self._in_use():
             current, tensor = self._current_shapes(), self._tensor(name)
-            if (allocator := self._allocators.get(name)) is not None and allocator.shape is not None:
+            if (allocator := self.allocators.get(name)) is not None and allocator.shape is not None:
                 return allocator.shape
             if tensor.is_shape_tensor:
                 return tensor.shape
@@ -141,6 +143,7 @@ class EngineExecution:
 
     def get_tensor_dtype(self, name: str) -> Any:
         """Return TensorRT's DataType of the tensor."""
+        self._check_open()
         return self._tensor(name).dtype
 
     def get_tensor_values(self, name: str) -> tuple[int, ...]:
@@ -151,8 +154,8 @@ class EngineExecution:
                 return self._shapes.contents(name)
             raise ValueError(f"tensor {name!r} is no shape tensor")
 
-    def set_output_allocator(self, name: str, allocator: Allocate | Any) -> None:
-        """Let a function, or an IOutputAllocator, provide an output's memory; it needs no address then.
+    def set_output_allocator(self, name: str, allocator: Allocate | Any | None) -> None:
+        """Let a function, or an IOutputAllocator, provide an output's memory; it needs no address then. None ends it.
 
         The function is called in `enqueue` with a size, an alignment (bytes) and the stream, and returns an address.
         """
@@ -160,11 +163,23 @@ class EngineExecution:
             tensor = self._tensor(name)
             if tensor.is_input or tensor.is_shape_tensor:
                 raise ValueError(f"tensor {name!r} is no output in device memory")
-            made = output_allocator(self._distribution.module, allocator)
-            if not context.set_output_allocator(name, made):
-                raise self._refused(f"to take an allocator for output {name!r}")
-            self._allocators[name] = made
-            self.buffers = tuple(other for other in self.buffers if other != name)
+            present = self.allocators.get(name)
+            if present is not None and allocator is not None:
+                present.use(allocator)
+            elif allocator is not None:
+                made = output_allocator(self._distribution.module, allocator)
+                if not context.set_output_allocator(name, made):
+                    raise self._refused(f"to take an allocator for output {name!r}")
+                self.allocators[name] = made
+            elif present is not None:
+                if not context.set_output_allocator(name, None):
+                    raise self._refused(f"to let go the allocator of output {name!r}")
+                self.allocators.pop(name).use(None)
+            self.buffers = tuple(
+                each.name
+                for each in self.tensors.values()
+                if not each.is_shape_tensor and each.name not in self.allocators
+            )
             self._is_ready = False
 
     @property
@@ -234,6 +249,8 @@ class EngineExecution:
             for name, address in found.items():
                 if not context.set_tensor_address(name, address):
                     raise self._refused(f"the address of tensor {name!r}")
+            for allocator in self.allocators.values():
+                allocator.error = None
             if not context.execute_async_v3(stream):
                 raise self._refused("to execute") from self._allocator_error()
         finally:
@@ -246,9 +263,10 @@ class EngineExecution:
 
         `inputs` has a contiguous array of the tensor's type for every input, by DLPack, `__cuda_array_interface__` or
         DevicePointer, and for a shape tensor its contents. `out` has arrays to write to; outputs that it lacks are
-        allocated by the library of the inputs, torch or CuPy. An output that is written over an input is that input's
-        array, a shape tensor's a NumPy array. `stream` is a handle or a stream of another library; without it, the
-        current one of the inputs' library. Raises TypeError or ValueError by the tensor's name.
+        allocated by the library of the inputs, torch or CuPy. What the caller's allocator gave is returned as
+        DevicePointer. An output that is written over an input is that input's array, a shape tensor's a NumPy array.
+        `stream` is a handle or a stream of another library; without it, the current one of the inputs' library. Raises
+        TypeError or ValueError by the tensor's name.
         """
         from hatch_tensoracle.runtime.arrays import execute_on_arrays
 
@@ -276,9 +294,12 @@ class EngineExecution:
         finally:
             self._lock.release()
 
-    def _open_context(self) -> Any:
+    def _check_open(self) -> None:
         if self._handle is None:
             raise ExecutionError("the execution is closed")
+
+    def _open_context(self) -> Any:
+        self._check_open()
         if self._thread not in {None, get_ident()}:
             raise ExecutionError("the execution belongs to the thread that used it first: create one for each thread")
         if self._context is None:
@@ -299,7 +320,7 @@ class EngineExecution:
             if stream is None and self._stream is None:
                 raise ValueError(f"the shapes need profile {profile}: give the stream on which to change to it")
             self._take_stream(checked_stream(self._stream if stream is None else stream))
-        for allocator in self._allocators.values():
+        for allocator in self.allocators.values():
             allocator.shape = None
         self._shapes.apply(context, wanted, profile, self._stream or 0, self._refused)
 
@@ -316,7 +337,7 @@ class EngineExecution:
         context = self._open_context()
         self._current_shapes()
         for name, shape in self._shapes.outputs.items():
-            if -1 in shape and name not in self._allocators:
+            if -1 in shape and name not in self.allocators:
                 raise ExecutionError(f"the data decide the size of output {name!r}: call set_output_allocator first")
         if not self._has_own_workspace and (needed := self._needed_workspace(context)):
             if needed > self._workspace[1]:
@@ -341,7 +362,7 @@ class EngineExecution:
         return size
 
     def _allocator_error(self) -> Exception | None:
-        return next((each.error for each in self._allocators.values() if each.error is not None), None)
+        return next((each.error for each in self.allocators.values() if each.error is not None), None)
 
     def _tensor(self, name: str) -> EngineTensor:
         if name not in self.tensors:
@@ -349,7 +370,8 @@ class EngineExecution:
         return self.tensors[name]
 
     def _refused(self, what: str) -> ExecutionError:
-        logged = "".join(f"\n  {message}" for message in self._messages) or "\n  (TensorRT logged nothing)"
+        # A copy: other threads may log meanwhile.
+        logged = "".join(f"\n  {message}" for message in tuple(self._messages)) or "\n  (TensorRT logged nothing)"
         return ExecutionError(f"TensorRT refuses {what}; it logged:{logged}")
 
 

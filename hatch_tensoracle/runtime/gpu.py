@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from dataclasses import dataclass
 
 from hatch_tensoracle.runtime.errors import GpuError
 
-__all__ = ["GpuIdentity", "current_gpu"]
+__all__ = ["GpuIdentity", "current_device", "current_gpu"]
 
 # CUdevice_attribute
 _MULTIPROCESSORS = 16
@@ -40,7 +41,7 @@ def current_gpu() -> GpuIdentity:
     That is the device of the calling thread's current context, or else the first of those that CUDA_VISIBLE_DEVICES
     leaves. Raises GpuError if any of its properties cannot be read.
     """
-    driver = _Driver()
+    driver = _driver()
     device = driver.current_device()
     major, minor = (driver.attribute(device, "compute capability", number, least=0) for number in _COMPUTE_CAPABILITY)
     return GpuIdentity(
@@ -51,6 +52,11 @@ def current_gpu() -> GpuIdentity:
         l2_bytes=driver.attribute(device, "size of the L2 cache", _L2_BYTES),
         memory_bus_width=driver.attribute(device, "width of the memory bus", _MEMORY_BUS_WIDTH),
     )
+
+
+def current_device() -> int:
+    """Return the CUDA index of that GPU. Raises GpuError."""
+    return _driver().current_device()
 
 
 class _Driver:
@@ -108,3 +114,6 @@ class _Driver:
                 f"{what} cannot be read: {function} fails with {name}",
                 remedy="See whether nvidia-smi lists the GPU, and what CUDA_VISIBLE_DEVICES says.",
             )
+
+
+_driver = functools.cache(_Driver)  # asked with each execution on arrays

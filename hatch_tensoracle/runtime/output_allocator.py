@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -12,24 +13,40 @@ Allocate = Callable[[int, int, int], int]
 
 
 class OutputAllocator(Protocol):
-    """An IOutputAllocator that remembers."""
+    """An IOutputAllocator that remembers, and can be told to use another.
 
+    The binding keeps each that it is given as long as the context: one serves an output all the time.
+    """
+
+    given: Any
+    """The caller's function or IOutputAllocator."""
+    address: int
+    """Of the memory that it last gave."""
     shape: tuple[int, ...] | None
     """Of the last execution, once TensorRT knows it."""
     error: Exception | None
-    """What the caller's function raised: TensorRT has no place for it."""
+    """What the caller's function raised in the last execution: TensorRT has no place for it."""
+
+    def use(self, allocator: Any) -> None:
+        """Use that function or IOutputAllocator from now on; None lets the last one go. Raises TypeError."""
 
 
 def output_allocator(module: Any, allocator: Any) -> OutputAllocator:
     """Return an IOutputAllocator of the binding, from a function or over another one. Raises TypeError."""
-    made: OutputAllocator
-    if isinstance(allocator, module.IOutputAllocator):
-        made = _subclass(module)(_over(allocator), getattr(allocator, "notify_shape", None))
-    elif callable(allocator):
-        made = _subclass(module)(lambda _name, _memory, *wanted: allocator(*wanted), None)
-    else:
-        raise TypeError(f"an allocator must be a function or an IOutputAllocator, not {allocator!r}")
+    made: OutputAllocator = _subclass(module)()
+    made.use(allocator)
     return made
+
+
+def _methods(module: Any, allocator: Any) -> tuple[Callable[..., int], Callable[..., object] | None]:
+    """Return reallocate_output_async and notify_shape, if it has that."""
+    if isinstance(allocator, module.IOutputAllocator):
+        return _over(allocator), getattr(allocator, "notify_shape", None)
+    if callable(allocator):
+        return (lambda _name, _memory, *wanted: allocator(*wanted)), None
+    if allocator is None:
+        return (lambda *_: 0), None
+    raise TypeError(f"an allocator must be a function or an IOutputAllocator, not {allocator!r}")
 
 
 def _over(allocator: Any) -> Callable[..., int]:
@@ -38,21 +55,26 @@ def _over(allocator: Any) -> Callable[..., int]:
     return lambda *wanted: allocator.reallocate_output(*wanted[:-1])  # which knows no stream
 
 
+@functools.cache
 def _subclass(module: Any) -> Any:
     class Remembering(module.IOutputAllocator):  # type: ignore[misc]
-        def __init__(self, allocate: Callable[..., int], notify: Callable[..., object] | None) -> None:
+        def __init__(self) -> None:
             module.IOutputAllocator.__init__(self)
-            self._allocate, self._notify = allocate, notify
+            self.use(None)
+
+        def use(self, allocator: Any) -> None:
+            self._allocate, self._notify = _methods(module, allocator)
+            self.given, self.address = allocator, 0
             self.shape: tuple[int, ...] | None = None
             self.error: Exception | None = None
 
         def reallocate_output_async(self, tensor_name: str, memory: int, size: int, alignment: int, stream: int) -> int:
-            self.error = None
             try:
-                return int(self._allocate(tensor_name, memory, size, alignment, stream))
+                self.address = int(self._allocate(tensor_name, memory, size, alignment, stream))
             except Exception as error:  # noqa: BLE001 - raised again by enqueue
                 self.error = error
                 return 0
+            return self.address
 
         def notify_shape(self, tensor_name: str, shape: Any) -> None:
             self.shape = tuple(shape)

@@ -361,6 +361,7 @@ class IExecutionContext:
         context.tensors = engine.tensors
         context._is_user_managed = strategy is ExecutionContextAllocationStrategy.USER_MANAGED
         context._shapes, context._addresses, context._allocators, context._memory = {}, {}, {}, 0
+        context._kept_alive = []
         return context
 
     tensors: dict[str, dict[str, Any]]
@@ -368,6 +369,7 @@ class IExecutionContext:
     _shapes: dict[str, tuple[int, ...]]
     _addresses: dict[str, int]
     _allocators: dict[str, Any]
+    _kept_alive: list[Any]
     _memory: int
 
     def __del__(self) -> None:
@@ -435,13 +437,17 @@ class IExecutionContext:
         return self._addresses.get(name, 0)
 
     def set_output_allocator(self, name: str, output_allocator: IOutputAllocator | None) -> bool:
-        """[py] "Pass None to unset the output allocator."."""
+        """[py] "Pass None to unset the output allocator.".
+
+        The context keeps every one that it was given, as pybind11's keep_alive does.
+        """
         JOURNAL.append(("set_output_allocator", name, output_allocator is not None))
         if self.engine.get_tensor_mode(name) is not TensorIOMode.OUTPUT:
             return self._refuse(f"{name} is no output")
         if output_allocator is not None and not hasattr(output_allocator, "is_initialised"):
             raise TypeError("IOutputAllocator.__init__() must be called when overriding __init__")  # pybind11's own
         self._allocators[name] = output_allocator
+        self._kept_alive.append(output_allocator)
         return True
 
     def get_max_output_size(self, name: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -426,6 +427,75 @@ def test_an_allocator_that_fails_is_the_cause(filtering: EngineExecution) -> Non
         filtering.enqueue({"x": 256}, stream=3)
 
 
+def test_an_earlier_failure_is_not_the_cause(filtering: EngineExecution) -> None:
+    filtering.set_input_shapes({"x": (4, 2)})
+    filtering.set_output_allocator("y", lambda *_: 1 // 0)
+    with pytest.raises(ExecutionError, match="no memory for y"):
+        filtering.enqueue({"x": 256}, stream=3)
+    FAILING.add(("execute_async_v3",))  # before it allocates
+    with pytest.raises(ExecutionError, match="not all is set") as caught:
+        filtering.enqueue({"x": 256}, stream=3)
+    assert caught.value.__cause__ is None
+
+
+def test_messages_may_arrive_while_an_error_is_made(filtering: EngineExecution) -> None:
+    """On other threads, which collect for all executions; here in the middle of reading one."""
+    logger = filtering.distribution.logger
+
+    class Message(str):
+        __slots__ = ()
+
+        def __format__(self, _specification: str) -> str:
+            logger.log(stand_in.ILogger.ERROR, "another")
+            return "the first"
+
+    filtering.set_input_shapes({"x": (4, 2)})
+    filtering.set_output_allocator("y", lambda *_: logger.log(stand_in.ILogger.ERROR, Message()) or 0)
+    with pytest.raises(ExecutionError, match=r"it logged:\n  the first\n  no memory for y"):
+        filtering.enqueue({"x": 256}, stream=3)
+
+
+def test_an_allocator_that_is_replaced_is_let_go(filtering: EngineExecution) -> None:
+    """TensorRT's binding keeps what it is given as long as the context."""
+
+    class Allocate:
+        def __init__(self, address: int) -> None:
+            self.address = address
+
+        def __call__(self, *_: int) -> int:
+            return self.address
+
+    filtering.set_input_shapes({"x": (4, 2)})
+    first = Allocate(4096)
+    filtering.set_output_allocator("y", first)
+    is_gone = weakref.ref(first)
+    del first
+    filtering.enqueue({"x": 256}, stream=3)
+    filtering.set_output_allocator("y", Allocate(8192))
+    gc.collect()
+    assert is_gone() is None
+    assert filtering.get_tensor_shape("y") == (-1, 2)
+    filtering.enqueue({"x": 256}, stream=3)
+    assert filtering.allocators["y"].address == 8192
+    with pytest.raises(TypeError, match="must be a function or an IOutputAllocator, not 4096"):
+        filtering.set_output_allocator("y", 4096)
+    is_gone = weakref.ref(filtering.allocators["y"].given)
+    filtering.set_output_allocator("y", None)
+    gc.collect()
+    assert is_gone() is None
+
+
+def test_without_its_allocator_an_output_needs_an_address_again(ready: EngineExecution) -> None:
+    ready.set_output_allocator("y", None)  # there is none: nothing changes
+    assert JOURNAL == []
+    ready.set_output_allocator("y", lambda *_: 4096)
+    assert "y" not in ready.buffers
+    ready.set_output_allocator("y", None)
+    assert ready.buffers == ("x", "fixed", "y")
+    assert calls("set_output_allocator")[-1] == ("set_output_allocator", "y", False)
+    ready.enqueue(GOOD, stream=0)
+
+
 def test_only_outputs_have_allocators(filtering: EngineExecution) -> None:
     with pytest.raises(ValueError, match="tensor 'x' is no output in device memory"):
         filtering.set_output_allocator("x", lambda *_: 4096)
@@ -535,6 +605,8 @@ def test_closing_again_does_nothing_and_all_else_is_refused(ready: EngineExecuti
         lambda: ready.enqueue(GOOD, stream=0),
         lambda: ready.set_input_shapes({"x": (4, 2)}),
         lambda: ready.get_tensor_shape("x"),
+        lambda: ready.get_tensor_dtype("x"),
+        lambda: ready.profile,
         lambda: ready.workspace_size,
         lambda: ready.warm_up([]),
         ready.release_stream,

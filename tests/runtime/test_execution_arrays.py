@@ -7,8 +7,10 @@ https://docs.cupy.dev/en/stable. No element is read or written.
 from __future__ import annotations
 
 import contextlib
+import gc
 import math
 import sys
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +24,7 @@ from runtime.stand_in import JOURNAL, tensor
 
 X = tensor("INPUT", (-1, 2), profiles=[[[1, 2], [4, 2], [8, 2]]])
 Y = tensor("OUTPUT", ("x.0", 3), dtype="HALF")
+X4, Y4 = ((4, 2), "fp32"), ((4, 3), "fp16")
 ITEM_SIZES = {"float32": 4, "float16": 2, "uint8": 1}
 
 
@@ -33,7 +36,9 @@ class Array:
     def __init__(self, shape: Any, dtype: str, device: Any = None, stream: int = 0, address: int | None = None) -> None:
         Array.made += 1
         self.shape, self.dtype, self.device, self.stream = tuple(shape), dtype, device, stream
-        self.address = 0x10000 * Array.made if address is None else address
+        if address is None:  # neither library has memory for no elements
+            address = 0 if 0 in self.shape else 0x10000 * Array.made
+        self.address = address
         self.data = SimpleNamespace(ptr=self.address)
 
     def data_ptr(self) -> int:
@@ -133,11 +138,82 @@ def test_outputs_that_are_given_are_written(opened: Opener, library: Library) ->
     assert Array.made == before
 
 
+@pytest.mark.parametrize("others", [{}, {"w": tensor("INPUT", (5,))}], ids=["alone", "with others"])
+def test_arrays_without_elements_have_the_address_of_any_memory(
+    opened: Opener, library: Library, others: dict[str, Any]
+) -> None:
+    """The null pointer that they have is none that TensorRT takes."""
+    x, w = (library.array(shape, "float32", Device()) for shape in ((0, 2), (5,)))
+    empty = tensor("INPUT", (-1, 2), profiles=[[[0, 2], [4, 2], [8, 2]]])
+    execution = EngineExecution(opened(x=empty, **others, y=Y, z=tensor("OUTPUT", ("x.0", 2), aliased="x")))
+    results = execution({"x": x} | dict.fromkeys(others, w))
+    assert (results["y"].shape, results["z"]) == ((0, 3), x)
+    addresses = {call[1]: call[2] for call in executed()[:-1]}
+    assert addresses.keys() == {"x", "y", "z", *others}
+    (address,) = set(addresses.values())
+    assert address == w.address if others else address > w.address
+
+
 def test_outputs_of_any_size_grow_in_the_library(opened: Opener, library: Library) -> None:
     execution = EngineExecution(opened(x=X, y=tensor("OUTPUT", ("?6", 2))))
     for _ in range(2):
         y = execution({"x": library.array((4, 2), "float32", Device())})["y"]
         assert (y.shape, y.dtype, y.stream) == ((6, 2), "float32", 77)
+
+
+def test_memory_of_outputs_of_any_size_goes_with_the_result(
+    opened: Opener, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[weakref.ref[Array]] = []
+
+    def empty(*shape: Any, **given: Any) -> Array:
+        array = Library.empty(library, *shape, **given)
+        made.append(weakref.ref(array))
+        return array
+
+    monkeypatch.setattr(library, "empty", empty)
+    execution = EngineExecution(opened(x=X, y=tensor("OUTPUT", ("?6", 2))))
+    for _ in range(3):
+        execution({"x": library.array((4, 2), "float32", Device())})
+        gc.collect()
+        assert [array() for array in made] == [None] * len(made)
+    assert len(made) == 3
+    assert [call for call in JOURNAL if call[0] == "set_output_allocator"] == [("set_output_allocator", "y", True)]
+
+
+def test_the_caller_s_allocator_is_left_alone(opened: Opener, library: Library) -> None:
+    for x in (library.array((4, 2), "float32", Device()), DevicePointer(256, (4, 2), "fp32")):
+        execution = EngineExecution(opened(x=X, y=tensor("OUTPUT", ("?6", 2)), z=Y))
+        for name in ("y", "z"):
+            execution.set_output_allocator(name, lambda size, *_: 4096 + size)
+        for _ in range(2):
+            assert execution({"x": x}, stream=0) == {
+                "y": DevicePointer(4096 + 48, (6, 2), "fp32"),
+                "z": DevicePointer(4096 + 24, (4, 3), "fp16"),
+            }
+
+
+def test_an_output_is_given_once_it_has_no_allocator(opened: Opener) -> None:
+    x, y = DevicePointer(256, *X4), DevicePointer(512, *Y4)
+    execution = EngineExecution(opened(x=X, y=Y))
+    execution.set_output_allocator("y", lambda *_: 4096)
+    with pytest.raises(ValueError, match=r"output 'y' has an allocator: call set_output_allocator\('y', None\)"):
+        execution({"x": x}, {"y": y}, stream=0)
+    assert executed() == []
+    execution.set_output_allocator("y", None)
+    assert execution({"x": x}, {"y": y}, stream=0) == {"y": y}
+    assert ("set_tensor_address", "y", 512) in executed()
+
+
+def test_outputs_of_any_size_cannot_be_given(opened: Opener, library: Library) -> None:
+    x, y = library.array((4, 2), "float32", Device()), library.array((6, 2), "float32", Device())
+    execution = EngineExecution(opened(x=X, y=tensor("OUTPUT", ("?6", 2))))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="the data decide the size of output 'y': not `out`, set_output_allocator"):
+            execution({"x": x}, {"y": y})
+        assert execution({"x": x})["y"].shape == (6, 2)
+    with pytest.raises(TypeError, match="allocate output 'y' here: call set_output_allocator"):
+        execution({"x": DevicePointer(256, *X4)}, stream=77)
 
 
 def test_an_output_over_an_input_is_that_array(opened: Opener, library: Library) -> None:
@@ -188,6 +264,22 @@ def test_arrays_that_do_not_fit_are_refused_by_name(
     with pytest.raises(error, match=message):
         EngineExecution(opened(x=X, y=Y))(pointers(inputs), pointers(out), stream=0)
     assert executed() == []
+
+
+def test_arrays_on_another_gpu_than_the_current_one_are_refused(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hatch_tensoracle.runtime.arrays.current_device", lambda: 1)
+    x, y = ([DevicePointer(256, shape, type_, gpu) for gpu in (0, 1)] for shape, type_ in (X4, Y4))
+    execution = EngineExecution(opened(x=X, y=Y))
+    with pytest.raises(ValueError, match="tensor 'x' is on GPU 0, the current one is GPU 1: make it current"):
+        execution({"x": x[0]}, {"y": y[0]}, stream=0)
+    assert JOURNAL == []  # no context on the wrong one
+    with pytest.raises(ValueError, match="tensor 'y' is on GPU 0, the current one is GPU 1"):
+        execution({"x": x[1]}, {"y": y[0]}, stream=0)
+    assert executed() == []
+    execution({"x": x[1]}, {"y": y[1]}, stream=0)
+    assert executed()[-1] == ("execute_async_v3", 0)
 
 
 def test_arrays_on_the_host_are_refused_by_name(opened: Opener) -> None:

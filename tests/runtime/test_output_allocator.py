@@ -18,9 +18,12 @@ class Allocator(trt.IOutputAllocator):
     def notify_shape(self, name, shape):
         print(name, tuple(shape))
 
+made = output_allocator(trt, None)
+assert made.reallocate_output_async("y", 0, 48, 256, 3) == 0
 for given in (lambda size, alignment, stream: size + alignment + stream, Allocator()):
-    made = output_allocator(trt, given)
+    made.use(given)
     assert isinstance(made, trt.IOutputAllocator)
+    assert type(output_allocator(trt, given)) is type(made)
     print(made.reallocate_output_async("y", 0, 48, 256, 3))
     made.notify_shape("y", trt.Dims((6, 2)))
     print(made.shape)
