@@ -14,6 +14,7 @@ from typing import Any
 from hatch_tensoracle.elf import ElfError, LibraryImage
 from hatch_tensoracle.runtime.distribution import Distribution, distribution
 from hatch_tensoracle.runtime.errors import PluginLibraryError
+from hatch_tensoracle.runtime.mapping import is_code_mapped
 from hatch_tensoracle.runtime.plugin_creators import CreatorKey, creators_of
 
 __all__ = ["PluginLibrary", "plugin_library", "register_plugins"]
@@ -32,8 +33,8 @@ class PluginLibrary:
 
 _registered: dict[tuple[str, str], PluginLibrary] = {}
 """By distribution and digest. TensorRT keeps libraries for the process: unloading one under a live plugin crashes."""
-_loaded_as: dict[tuple[str, Path], PluginLibrary] = {}
-"""By distribution and path."""
+_loaded_as: dict[Path, str] = {}
+"""Digest by path, in whatever distribution: the loader hands out what it has for a path, though the file be another."""
 _lock = threading.Lock()
 
 
@@ -87,10 +88,10 @@ def plugin_library(package: str, name: str | None = None) -> Path:
 
 def _registered_once(path: Path, tensorrt: Distribution, *, verify: bool) -> PluginLibrary:
     digest = _digest(path)
-    before = _loaded_as.get((tensorrt.name, path))
-    if before is not None and before.sha256 != digest:
+    before = _loaded_as.get(path, digest)
+    if before != digest:
         raise PluginLibraryError(
-            f"has changed since this process loaded it: SHA-256 {digest}, was {before.sha256}",
+            f"has changed since this process loaded it: SHA-256 {digest}, was {before}",
             library=str(path),
             remedy="Start the process again to use the new one.",
         )
@@ -100,7 +101,7 @@ def _registered_once(path: Path, tensorrt: Distribution, *, verify: bool) -> Plu
     if library is None:
         library = _load(path, digest, tensorrt)
         _registered[tensorrt.name, digest] = library
-    _loaded_as[tensorrt.name, path] = library
+    _loaded_as[path] = digest
     return library
 
 
@@ -140,6 +141,13 @@ def _load(path: Path, digest: str, tensorrt: Distribution) -> PluginLibrary:
         raise PluginLibraryError(_refusal(path, before, messages, tensorrt), library=str(path))
     if _digest(path) != digest:
         raise PluginLibraryError("was replaced while it was loaded", library=str(path))
+    with path.open("rb") as file:
+        if not is_code_mapped(file):
+            raise PluginLibraryError(
+                "another version of it is loaded in this process",
+                library=str(path),
+                remedy="Start the process again to use this one.",
+            )
     new = tuple(creator for creator in _creators(registry) if creator not in before)
     return PluginLibrary(path=path, sha256=digest, creators=new)
 
