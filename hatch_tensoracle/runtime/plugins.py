@@ -17,7 +17,7 @@ from hatch_tensoracle.runtime.errors import PluginLibraryError
 from hatch_tensoracle.runtime.mapping import is_code_mapped
 from hatch_tensoracle.runtime.plugin_creators import CreatorKey, creators_of
 
-__all__ = ["PluginLibrary", "plugin_library", "register_plugins"]
+__all__ = ["PluginLibrary", "library_paths", "plugin_library", "refuse_replaced", "register_plugins"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +49,23 @@ def register_plugins(
     Raises PluginLibraryError for a library that is missing, unreadable, none that TensorRT takes, changed since it was
     loaded, or whose plugin another one provides already; ValueError if it is open which TensorRT `runtime` is.
     """
-    if isinstance(libraries, str | os.PathLike):
-        raise TypeError(f"register_plugins: libraries must be a sequence of paths, not {libraries!r}")
+    paths = library_paths(libraries)
     tensorrt = distribution(runtime)
     with _lock:
-        return tuple(_registered_once(Path(path).absolute(), tensorrt, verify=verify) for path in libraries)
+        return tuple(_registered_once(path, tensorrt, verify=verify) for path in paths)
+
+
+def library_paths(libraries: Iterable[str | os.PathLike[str]]) -> tuple[Path, ...]:
+    """Return the absolute paths. Raises TypeError for a single path."""
+    if isinstance(libraries, str | os.PathLike):
+        raise TypeError(f"plugin libraries must be a sequence of paths, not {libraries!r}")
+    return tuple(Path(path).absolute() for path in libraries)
+
+
+def refuse_replaced(path: Path, sha256: str, while_it_was: str) -> None:
+    """Raise PluginLibraryError if the file is no longer the one of this digest."""
+    if _digest(path) != sha256:
+        raise PluginLibraryError(f"was replaced while it was {while_it_was}", library=str(path))
 
 
 def plugin_library(package: str, name: str | None = None) -> Path:
@@ -139,8 +151,7 @@ def _load(path: Path, digest: str, tensorrt: Distribution) -> PluginLibrary:
         loaded = registry.load_library(str(path))
     if loaded is None:
         raise PluginLibraryError(_refusal(path, before, messages, tensorrt), library=str(path))
-    if _digest(path) != digest:
-        raise PluginLibraryError("was replaced while it was loaded", library=str(path))
+    refuse_replaced(path, digest, "loaded")
     with path.open("rb") as file:
         if not is_code_mapped(file):
             raise PluginLibraryError(
