@@ -86,10 +86,9 @@ def verify(*, identities: Sequence[str]) -> int:
         try:
             cache.verify(engine)
         except EngineCacheError as error:
-            damaged += 1
-            print(f"FAIL {error}")
-        except FileNotFoundError:  # removed meanwhile
-            continue
+            if engine.path.exists():  # and was not removed meanwhile
+                damaged += 1
+                print(f"FAIL {error}")
         else:
             print(f"ok   {engine.path}")
     return _DEFECTS if damaged else 0

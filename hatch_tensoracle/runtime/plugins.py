@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import stat
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -119,6 +120,8 @@ def _registered_once(path: Path, tensorrt: Distribution, *, verify: bool) -> Plu
 
 def _digest(path: Path) -> str:
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its writer
+            raise PluginLibraryError("is not a file", library=str(path))
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:

@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,35 @@ def test_damaged_headers_are_shown_and_can_be_removed(cache: EngineCache, capsys
     assert main(["cache", "info", identity_of(NEW)]) == 1
     assert main(["cache", "clear", identity_of(NEW)[:12]]) == 0
     assert kept(cache) == [identity_of(OLD)]
+
+
+def a_directory(path: Path) -> None:
+    path.mkdir()
+
+
+def a_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def a_file_of_somebody_else(path: Path) -> None:
+    path.write_bytes(b"nonsense")
+    path.chmod(0)
+
+
+@pytest.mark.parametrize("make", [a_directory, a_pipe, a_file_of_somebody_else])
+def test_what_cannot_be_read_is_listed_as_damaged_and_stops_nothing(
+    cache: EngineCache, make: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = cache.directory / "odd.engine"
+    make(odd)
+    assert main(["cache", "list"]) == 0
+    assert "(damaged)" in capsys.readouterr().out
+    assert main(["cache", "info", "odd"]) == 1
+    assert main(["cache", "verify"]) == 1
+    assert f"FAIL {odd}: " in capsys.readouterr().out
+    main(["cache", "prune", "--max-size", "0"])
+    assert set(kept(cache)) <= {"odd"}
+    assert odd.is_dir() == (make is a_directory)
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,11 @@ def a_directory(directory: Path) -> Path:
     return directory
 
 
+def a_pipe(directory: Path) -> Path:
+    os.mkfifo(directory / "libpipe.so")
+    return directory / "libpipe.so"
+
+
 def no_elf(directory: Path) -> Path:
     path = directory / "libtext.so"
     path.write_text("not a library")
@@ -176,7 +181,8 @@ def unresolved(directory: Path) -> Path:
     ("make", "message"),
     [
         (missing, "cannot be read: No such file or directory"),
-        (a_directory, "cannot be read: Is a directory"),
+        (a_directory, "is not a file"),
+        (a_pipe, "is not a file"),
         (no_elf, "is not a readable ELF file"),
         (without_creators, "is no plugin library: it does not export getCreators"),
         (without_any, "is no plugin library: it does not export getCreators and setLoggerFinder"),
