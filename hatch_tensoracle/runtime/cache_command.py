@@ -108,15 +108,15 @@ def clear(*, identities: Sequence[str]) -> int:
     """Remove the named engines, or all there is."""
     cache = EngineCache()
     engines = _named(cache, identities)
-    if identities:
-        removed = [engine for engine in engines if cache.remove(engine)]
-    else:
-        removed = cache.prune(0)
+    removed = [engine for engine in engines if cache.remove(engine)]
+    if not identities:
+        removed += cache.prune(0)  # what was opened meanwhile, and what is left of saves that did not end
         forget_digests()
     _print_removed(removed)
-    left = [engine for engine in engines if engine not in removed]
+    gone = {engine.path for engine in removed}
+    left = [engine for engine in engines if engine.path not in gone]
     for engine in left:
-        print(f"in use: {engine.path}")
+        print(f"in use, or not to be removed: {engine.path}")
     return _DEFECTS if left else 0
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hatch_tensoracle.cli import main
-from hatch_tensoracle.runtime.cache import EngineCache
+from hatch_tensoracle.runtime.cache import CachedEngine, EngineCache
 from hatch_tensoracle.runtime.digests import weight_digests
 from hatch_tensoracle.runtime.identity import identity_of
 from runtime.conditions import conditions, plan_of
@@ -166,6 +166,30 @@ def test_clear_removes_all(cache: EngineCache, capsys: pytest.CaptureFixture[str
     assert known_weights(cache) == 0
 
 
+def test_clear_removes_empty_files(cache: EngineCache, capsys: pytest.CaptureFixture[str]) -> None:
+    (cache.directory / "empty.engine").touch()
+    (cache.directory / ".left.engine-part").touch()
+    assert main(["cache", "clear"]) == 0
+    assert capsys.readouterr().out.count("removed ") == 3
+    assert [path.name for path in cache.directory.iterdir()] == ["locks"]
+
+
+def test_clear_takes_no_offence_at_an_engine_that_is_opened_meanwhile(
+    cache: EngineCache, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    remove = EngineCache.remove
+
+    def opened_before(cache: EngineCache, engine: CachedEngine) -> bool:
+        monkeypatch.setattr(EngineCache, "remove", remove)
+        os.utime(engine.path)
+        return cache.remove(engine)
+
+    monkeypatch.setattr(EngineCache, "remove", opened_before)
+    assert main(["cache", "clear"]) == 0
+    assert "in use" not in capsys.readouterr().out
+    assert kept(cache) == []
+
+
 def test_clear_says_which_engine_is_being_built(cache: EngineCache, capsys: pytest.CaptureFixture[str]) -> None:
     statuses = []
     with cache.building(NEW):
@@ -173,5 +197,5 @@ def test_clear_says_which_engine_is_being_built(cache: EngineCache, capsys: pyte
         thread.start()
         thread.join()
     assert statuses == [1]
-    assert f"in use: {cache.directory / identity_of(NEW)}.engine" in capsys.readouterr().out
+    assert f"in use, or not to be removed: {cache.directory / identity_of(NEW)}.engine" in capsys.readouterr().out
     assert kept(cache) == [identity_of(NEW)]
