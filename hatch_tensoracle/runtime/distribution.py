@@ -103,7 +103,10 @@ def _only_installed() -> str:
 
 
 def _is_installed(module: str) -> bool:
-    return module in sys.modules or importlib.util.find_spec(module) is not None
+    if module in sys.modules:
+        return True
+    spec = importlib.util.find_spec(module)
+    return spec is not None and spec.origin is not None  # else any directory of this name
 
 
 _making = threading.RLock()

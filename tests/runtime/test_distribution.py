@@ -10,6 +10,8 @@ import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from importlib.machinery import PathFinder
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -81,6 +83,16 @@ def test_what_is_not_there_is_said(install: object, name: str | None, message: s
     install()
     with pytest.raises(ValueError, match=message):
         distribution(name)
+
+
+def test_a_directory_of_its_name_is_none(install: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert callable(install)
+    install("tensorrt_rtx")
+    (tmp_path / "tensorrt").mkdir()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: PathFinder.find_spec(name, [str(tmp_path)]))
+    assert distribution().name == "tensorrt_rtx"
+    with pytest.raises(ValueError, match="tensorrt is not installed"):
+        distribution("tensorrt")
 
 
 def test_a_lean_runtime_is_taken_by_name_only(install: object) -> None:
