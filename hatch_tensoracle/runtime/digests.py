@@ -104,12 +104,7 @@ def _content(record: Path) -> dict[str, Any]:
 
 
 def _stamp(status: os.stat_result) -> dict[str, int]:
-    return {
-        "size": status.st_size,
-        "mtime_ns": status.st_mtime_ns,
-        "device": status.st_dev,
-        "inode": status.st_ino,
-    }
+    return {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "device": status.st_dev, "inode": status.st_ino}
 
 
 def _directory() -> Path:

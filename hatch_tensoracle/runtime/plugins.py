@@ -155,15 +155,24 @@ def _load(path: Path, digest: str, tensorrt: Distribution) -> PluginLibrary:
     if loaded is None:
         raise PluginLibraryError(_refusal(path, before, messages, tensorrt), library=str(path))
     refuse_replaced(path, digest, "loaded")
-    with path.open("rb") as file:
-        if not is_code_mapped(file):
-            raise PluginLibraryError(
-                "another version of it is loaded in this process",
-                library=str(path),
-                remedy="Start the process again to use this one.",
-            )
+    _refuse_unmapped(path)
     new = tuple(creator for creator in _creators(registry) if creator not in before)
     return PluginLibrary(path=path, sha256=digest, creators=new)
+
+
+def _refuse_unmapped(path: Path) -> None:
+    """Whoever loaded the path first, the loader goes on handing out the file that it was then."""
+    try:
+        with path.open("rb") as file:
+            is_mapped = is_code_mapped(file)
+    except OSError as error:
+        raise PluginLibraryError(f"cannot be compared with what is loaded: {error}", library=str(path)) from error
+    if not is_mapped:
+        raise PluginLibraryError(
+            "another version of it is loaded in this process",
+            library=str(path),
+            remedy="Start the process again to use this one.",
+        )
 
 
 def _creators(registry: Any) -> dict[CreatorKey, None]:
