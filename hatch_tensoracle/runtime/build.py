@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from hatch_tensoracle.runtime.builder_config import check_settings, configure, save_timing_cache
@@ -12,7 +13,7 @@ from hatch_tensoracle.runtime.distribution import Distribution, distribution
 from hatch_tensoracle.runtime.errors import EngineBuildError
 from hatch_tensoracle.runtime.multi_device import refuse_multi_device
 from hatch_tensoracle.runtime.network import check_network
-from hatch_tensoracle.runtime.plugins import register_plugins
+from hatch_tensoracle.runtime.plugins import library_paths, refuse_replaced, register_plugins
 from hatch_tensoracle.runtime.progress import watched
 
 __all__ = ["build_serialized_engine"]
@@ -43,10 +44,13 @@ def build_serialized_engine(
         raise TypeError(f"declaration must be an EngineBuild, not {declaration!r}")
     tensorrt = distribution(declaration.runtime)
     check_settings(declaration.settings, tensorrt)
-    libraries = register_plugins(plugins, tensorrt.name)
+    paths = library_paths(plugins)
+    libraries = {
+        library.sha256: path for library, path in zip(register_plugins(paths, tensorrt.name), paths, strict=True)
+    }
     with tensorrt.messages() as messages:
         try:
-            plan = _build(graph, declaration, [str(library.path) for library in libraries], tensorrt, progress=progress)
+            plan = _build(graph, declaration, libraries, tensorrt, progress=progress)
         except EngineBuildError as error:
             error.messages = tuple(dict.fromkeys((*error.messages, *messages)))  # the parser logs what it returns
             raise
@@ -56,7 +60,7 @@ def build_serialized_engine(
 def _build(
     graph: Callable[[Any], object],
     declaration: EngineBuild,
-    libraries: list[str],
+    libraries: Mapping[str, Path],
     tensorrt: Distribution,
     *,
     progress: bool | None,
@@ -73,13 +77,16 @@ def _build(
     check_network(network, declaration)
     refuse_multi_device(network, trt)
     config = builder.create_builder_config()
-    configure(config, declaration.settings, libraries, trt)
+    configure(config, declaration.settings, [str(path) for path in libraries.values()], trt)
     _add_profiles(builder, config, declaration)
     with watched(config, show=progress):
         plan = builder.build_serialized_network(network, config)
     del kept
     if plan is None:
         raise EngineBuildError(f"{tensorrt} could not build the engine")
+    if declaration.settings.embed_plugins:
+        for sha256, path in libraries.items():
+            refuse_replaced(path, sha256, "embedded")
     save_timing_cache(config, declaration.settings)
     return bytes(plan)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,9 +43,12 @@ def configure(config: Any, settings: BuilderSettings, libraries: Sequence[str], 
 
 
 def save_timing_cache(config: Any, settings: BuilderSettings) -> None:
-    """Write what the build has timed to the settings' file, if they name one."""
+    """Write what the build has timed to the settings' file, if they name one; warn if it cannot be written."""
     if settings.timing_cache is not None:
-        write_whole(Path(settings.timing_cache), bytes(config.get_timing_cache().serialize()))
+        try:
+            write_whole(Path(settings.timing_cache), bytes(config.get_timing_cache().serialize()))
+        except OSError as error:  # the engine is built all the same
+            warnings.warn(f"timings are not kept in {settings.timing_cache}: {error}", RuntimeWarning, stacklevel=2)
 
 
 def _lacking(settings: BuilderSettings, tensorrt: Distribution) -> Iterator[tuple[str, str]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,7 @@ class CachedEngine:
     last_used_ns: int
     """Since the epoch: when it was saved or opened last, by the clock of that time."""
     header: EngineHeader | None
-    """None if it is damaged: `EngineCache.verify` says how."""
+    """None if it is damaged or cannot be read: `EngineCache.verify` says how."""
 
     @property
     def identity(self) -> str:
@@ -103,20 +105,17 @@ class EngineCache:
         """List all, the one that was not used for longest first."""
         found = []
         for path in self.directory.glob(f"*{_SUFFIX}"):
-            with contextlib.suppress(FileNotFoundError), path.open("rb") as file:  # removed meanwhile
-                status = os.fstat(file.fileno())
-                try:
-                    header = read_header(file, path)
-                except CorruptEngineError:
-                    header = None
-                found.append(
-                    CachedEngine(path=path, size=status.st_size, last_used_ns=status.st_mtime_ns, header=header)
-                )
+            with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+                found.append(_listed(path))
         return sorted(found, key=lambda engine: (engine.last_used_ns, engine.path))
 
     def verify(self, engine: CachedEngine) -> None:
-        """Read it whole. Raises CorruptEngineError, and EngineConditionError if it has another engine's name."""
-        with engine.path.open("rb") as file:
+        """Read it whole.
+
+        Raises CorruptEngineError, EngineConditionError if it has another engine's name, and EngineCacheError if it
+        cannot be read or is gone.
+        """
+        with _access(engine.path, "read"), _open(engine.path) as file:
             header = read_header(file, engine.path)
             read_plan(file, header, engine.path)
         if identity_of(header.conditions) != engine.identity:
@@ -152,14 +151,20 @@ class EngineCache:
         return removed
 
     def remove(self, engine: CachedEngine) -> bool:
-        """Remove an engine, unless it is being built or was opened since it was listed; return whether it is gone."""
-        with self._locked_now(engine.identity) as is_ours:
-            if is_ours:
-                with contextlib.suppress(FileNotFoundError):  # somebody else has removed it
-                    if engine.path.stat().st_mtime_ns != engine.last_used_ns:
-                        return False
+        """Remove an engine, and return whether it is gone.
+
+        One that is being built, was opened since it was listed or may not be removed stays.
+        """
+        try:
+            with self._locked_now(engine.identity) as is_ours:
+                if is_ours and engine.path.stat().st_mtime_ns == engine.last_used_ns:
                     engine.path.unlink()
-            return is_ours
+                    return True
+        except FileNotFoundError:  # somebody else has removed it
+            return True
+        except OSError:  # a directory, or another user's
+            return False
+        return False
 
     def _remove_parts(self, path: Path) -> None:
         """Those of processes that died while they saved this engine."""
@@ -193,6 +198,25 @@ class EngineCache:
             yield True
         finally:
             lock.release()
+
+
+def _listed(path: Path) -> CachedEngine:
+    status, header = path.stat(), None
+    try:
+        with _open(path) as file:
+            status = os.fstat(file.fileno())
+            header = read_header(file, path)
+    except FileNotFoundError:
+        raise
+    except (CorruptEngineError, OSError):
+        pass
+    return CachedEngine(path=path, size=status.st_size, last_used_ns=status.st_mtime_ns, header=header)
+
+
+def _open(path: Path) -> BufferedReader:
+    if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its writer
+        raise CorruptEngineError("is not a file", file=str(path), remedy="Remove it.")
+    return path.open("rb")
 
 
 @contextlib.contextmanager

@@ -86,10 +86,9 @@ def verify(*, identities: Sequence[str]) -> int:
         try:
             cache.verify(engine)
         except EngineCacheError as error:
-            damaged += 1
-            print(f"FAIL {error}")
-        except FileNotFoundError:  # removed meanwhile
-            continue
+            if engine.path.exists():  # and was not removed meanwhile
+                damaged += 1
+                print(f"FAIL {error}")
         else:
             print(f"ok   {engine.path}")
     return _DEFECTS if damaged else 0
@@ -109,15 +108,15 @@ def clear(*, identities: Sequence[str]) -> int:
     """Remove the named engines, or all there is."""
     cache = EngineCache()
     engines = _named(cache, identities)
-    if identities:
-        removed = [engine for engine in engines if cache.remove(engine)]
-    else:
-        removed = cache.prune(0)
+    removed = [engine for engine in engines if cache.remove(engine)]
+    if not identities:
+        removed += cache.prune(0)  # what was opened meanwhile, and what is left of saves that did not end
         forget_digests()
     _print_removed(removed)
-    left = [engine for engine in engines if engine not in removed]
+    gone = {engine.path for engine in removed}
+    left = [engine for engine in engines if engine.path not in gone]
     for engine in left:
-        print(f"in use: {engine.path}")
+        print(f"in use, or not to be removed: {engine.path}")
     return _DEFECTS if left else 0
 
 

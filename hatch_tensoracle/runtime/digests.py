@@ -30,12 +30,12 @@ that count whole seconds round to 2 s at worst (FAT)."""
 def weight_digests(files: Sequence[str | os.PathLike[str]], *, refresh: bool = False) -> tuple[str, ...]:
     """Return the SHA-256 of each file, in hexadecimal, in the order given.
 
-    A digest is remembered by absolute path, size, modification time and inode. It is taken again if one of them has
-    changed, if the file had been changed so shortly before it was read that a later change could bear the same time
+    A digest is remembered by absolute path, size, modification time, device and inode. It is taken again if one of them
+    has changed, if the file had been changed so shortly before it was read that a later change could bear the same time
     (Git's rule for its index), and with `refresh`. Several files are read on all cores. Raises OSError, and
     EngineConditionError if a file changes while it is read.
     """
-    paths = [Path(os.path.abspath(file)) for file in files]  # noqa: PTH100 - links stay: they are what can be re-pointed
+    paths = [Path(file).absolute() for file in files]  # links stay: they are what can be re-pointed, also before a `..`
     digests = {} if refresh else {path: digest for path in paths if (digest := _recalled(path))}
     if unknown := [path for path in dict.fromkeys(paths) if path not in digests]:
         unknown.sort(key=lambda path: path.stat().st_size, reverse=True)  # the last one is then soon done
@@ -104,7 +104,7 @@ def _content(record: Path) -> dict[str, Any]:
 
 
 def _stamp(status: os.stat_result) -> dict[str, int]:
-    return {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "inode": status.st_ino}
+    return {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "device": status.st_dev, "inode": status.st_ino}
 
 
 def _directory() -> Path:

@@ -80,9 +80,11 @@ def distribution(name: str | None = None) -> Distribution:
         name = _only_installed()
     elif name not in DISTRIBUTIONS:
         raise ValueError(f"runtime must be one of {', '.join(DISTRIBUTIONS)}, not {name!r}")
-    for module in DISTRIBUTIONS[name]:
-        if _is_installed(module):
-            return _distribution(name, importlib.import_module(module))
+    for known in DISTRIBUTIONS[name]:
+        if _is_installed(known):
+            module = importlib.import_module(known)
+            with _making:
+                return _distribution(name, module)
     raise ValueError(f"{name} is not installed: pip install {_PACKAGES[name]}")
 
 
@@ -101,7 +103,14 @@ def _only_installed() -> str:
 
 
 def _is_installed(module: str) -> bool:
-    return module in sys.modules or importlib.util.find_spec(module) is not None
+    if module in sys.modules:
+        return True
+    spec = importlib.util.find_spec(module)
+    return spec is not None and spec.origin is not None  # else any directory of this name
+
+
+_making = threading.RLock()
+"""`functools.cache` lets several threads make the first object."""
 
 
 @functools.cache  # for the process: TensorRT keeps the first logger that it is given, and logs to the very end
@@ -117,30 +126,31 @@ def _distribution(name: str, module: ModuleType) -> Distribution:
 
 
 class _Messages:
-    """Hands each message to `logging` and to those who collect."""
+    """Hands each message to `logging` and to those who collect.
+
+    Without a lock: the garbage collector may end a `collected` in the middle of any other call, on the same thread.
+    Each access to the dict is one step of the interpreter.
+    """
 
     def __init__(self) -> None:
-        self._collecting: list[deque[str]] = []
-        self._lock = threading.Lock()
+        self._collecting: dict[int, deque[str]] = {}
+        """By `id`: deques of the same content are equal."""
 
     def add(self, severity: str, text: str) -> None:
         level = _LEVELS.get(severity, logging.ERROR)
         if level >= logging.WARNING:
-            with self._lock:
-                for kept in self._collecting:
-                    kept.append(text)
+            for kept in list(self._collecting.values()):
+                kept.append(text)
         _LOG.log(level, "%s", text)
 
     @contextlib.contextmanager
     def collected(self) -> Iterator[deque[str]]:
         kept: deque[str] = deque(maxlen=_KEPT)
-        with self._lock:
-            self._collecting.append(kept)
+        self._collecting[id(kept)] = kept
         try:
             yield kept
         finally:
-            with self._lock:
-                self._collecting = [other for other in self._collecting if other is not kept]
+            del self._collecting[id(kept)]
 
 
 def _logger(module: Any, messages: _Messages) -> Any:

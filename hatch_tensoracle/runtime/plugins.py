@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import stat
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,9 +15,10 @@ from typing import Any
 from hatch_tensoracle.elf import ElfError, LibraryImage
 from hatch_tensoracle.runtime.distribution import Distribution, distribution
 from hatch_tensoracle.runtime.errors import PluginLibraryError
+from hatch_tensoracle.runtime.mapping import is_code_mapped
 from hatch_tensoracle.runtime.plugin_creators import CreatorKey, creators_of
 
-__all__ = ["PluginLibrary", "plugin_library", "register_plugins"]
+__all__ = ["PluginLibrary", "library_paths", "plugin_library", "refuse_replaced", "register_plugins"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +34,8 @@ class PluginLibrary:
 
 _registered: dict[tuple[str, str], PluginLibrary] = {}
 """By distribution and digest. TensorRT keeps libraries for the process: unloading one under a live plugin crashes."""
-_loaded_as: dict[tuple[str, Path], PluginLibrary] = {}
-"""By distribution and path."""
+_loaded_as: dict[Path, str] = {}
+"""Digest by path, in whatever distribution: the loader hands out what it has for a path, though the file be another."""
 _lock = threading.Lock()
 
 
@@ -48,11 +50,23 @@ def register_plugins(
     Raises PluginLibraryError for a library that is missing, unreadable, none that TensorRT takes, changed since it was
     loaded, or whose plugin another one provides already; ValueError if it is open which TensorRT `runtime` is.
     """
-    if isinstance(libraries, str | os.PathLike):
-        raise TypeError(f"register_plugins: libraries must be a sequence of paths, not {libraries!r}")
+    paths = library_paths(libraries)
     tensorrt = distribution(runtime)
     with _lock:
-        return tuple(_registered_once(Path(path).absolute(), tensorrt, verify=verify) for path in libraries)
+        return tuple(_registered_once(path, tensorrt, verify=verify) for path in paths)
+
+
+def library_paths(libraries: Iterable[str | os.PathLike[str]]) -> tuple[Path, ...]:
+    """Return the absolute paths. Raises TypeError for a single path."""
+    if isinstance(libraries, str | os.PathLike):
+        raise TypeError(f"plugin libraries must be a sequence of paths, not {libraries!r}")
+    return tuple(Path(path).absolute() for path in libraries)
+
+
+def refuse_replaced(path: Path, sha256: str, while_it_was: str) -> None:
+    """Raise PluginLibraryError if the file is no longer the one of this digest."""
+    if _digest(path) != sha256:
+        raise PluginLibraryError(f"was replaced while it was {while_it_was}", library=str(path))
 
 
 def plugin_library(package: str, name: str | None = None) -> Path:
@@ -87,10 +101,10 @@ def plugin_library(package: str, name: str | None = None) -> Path:
 
 def _registered_once(path: Path, tensorrt: Distribution, *, verify: bool) -> PluginLibrary:
     digest = _digest(path)
-    before = _loaded_as.get((tensorrt.name, path))
-    if before is not None and before.sha256 != digest:
+    before = _loaded_as.get(path, digest)
+    if before != digest:
         raise PluginLibraryError(
-            f"has changed since this process loaded it: SHA-256 {digest}, was {before.sha256}",
+            f"has changed since this process loaded it: SHA-256 {digest}, was {before}",
             library=str(path),
             remedy="Start the process again to use the new one.",
         )
@@ -100,12 +114,14 @@ def _registered_once(path: Path, tensorrt: Distribution, *, verify: bool) -> Plu
     if library is None:
         library = _load(path, digest, tensorrt)
         _registered[tensorrt.name, digest] = library
-    _loaded_as[tensorrt.name, path] = library
+    _loaded_as[path] = digest
     return library
 
 
 def _digest(path: Path) -> str:
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its writer
+            raise PluginLibraryError("is not a file", library=str(path))
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
@@ -138,10 +154,25 @@ def _load(path: Path, digest: str, tensorrt: Distribution) -> PluginLibrary:
         loaded = registry.load_library(str(path))
     if loaded is None:
         raise PluginLibraryError(_refusal(path, before, messages, tensorrt), library=str(path))
-    if _digest(path) != digest:
-        raise PluginLibraryError("was replaced while it was loaded", library=str(path))
+    refuse_replaced(path, digest, "loaded")
+    _refuse_unmapped(path)
     new = tuple(creator for creator in _creators(registry) if creator not in before)
     return PluginLibrary(path=path, sha256=digest, creators=new)
+
+
+def _refuse_unmapped(path: Path) -> None:
+    """Whoever loaded the path first, the loader goes on handing out the file that it was then."""
+    try:
+        with path.open("rb") as file:
+            is_mapped = is_code_mapped(file)
+    except OSError as error:
+        raise PluginLibraryError(f"cannot be compared with what is loaded: {error}", library=str(path)) from error
+    if not is_mapped:
+        raise PluginLibraryError(
+            "another version of it is loaded in this process",
+            library=str(path),
+            remedy="Start the process again to use this one.",
+        )
 
 
 def _creators(registry: Any) -> dict[CreatorKey, None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -259,6 +260,33 @@ answer([plain, embedded])
     plain, embedded = built(code, example)
     assert plain < 100_000
     assert embedded > plain + example.stat().st_size // 2
+
+
+def test_the_library_that_the_caller_names_is_embedded(example: Path, tmp_path: Path) -> None:
+    """It was registered from another file, which is gone."""
+    first = shutil.copyfile(example, tmp_path / "libfirst.so")
+    code = """
+first, *libraries = sys.argv[1:]
+register_plugins([first])
+__import__("os").unlink(first)
+answer(build(onnx_graph(example_model()), EXAMPLE_INPUTS, libraries, BuilderSettings(embed_plugins=True)))
+"""
+    assert built(code, first, example) > example.stat().st_size // 2
+
+
+def test_a_library_that_is_replaced_while_it_is_embedded_is_an_error(example: Path, tmp_path: Path) -> None:
+    copy, other = [shutil.copyfile(example, tmp_path / name) for name in ("libcopy.so", "libother.so")]
+    with other.open("ab") as file:
+        file.write(b"another")
+    code = """
+library, other = sys.argv[1:]
+model = onnx_graph(example_model())
+def graph(network):
+    __import__("os").replace(other, library)
+    return model(network)
+answer(build(graph, EXAMPLE_INPUTS, [library], BuilderSettings(embed_plugins=True)))
+"""
+    assert built(code, copy, other) == f"PluginLibraryError: {copy}: was replaced while it was embedded"
 
 
 def test_a_plugin_that_refuses_says_so_in_the_error(example: Path) -> None:

@@ -160,6 +160,15 @@ def test_a_timing_cache_is_made_read_and_updated(tmp_path: Path) -> None:
         assert (tmp_path / "below" / "timings").read_bytes() == expected
 
 
+def test_a_timing_cache_that_cannot_be_written_is_named_and_stops_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    settings = BuilderSettings(timing_cache=tmp_path / "file" / "timings")
+    config = Config()
+    configure(config, settings, [], TRT)
+    with pytest.warns(RuntimeWarning, match=f"timings are not kept in {tmp_path / 'file' / 'timings'}: "):
+        save_timing_cache(config, settings)
+
+
 @pytest.mark.parametrize("content", [b"elsewhere", b"damaged"])
 def test_a_timing_cache_that_does_not_fit_is_named(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "timings"

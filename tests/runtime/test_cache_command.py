@@ -6,12 +6,13 @@ import json
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from hatch_tensoracle.cli import main
-from hatch_tensoracle.runtime.cache import EngineCache
+from hatch_tensoracle.runtime.cache import CachedEngine, EngineCache
 from hatch_tensoracle.runtime.digests import weight_digests
 from hatch_tensoracle.runtime.identity import identity_of
 from runtime.conditions import conditions, plan_of
@@ -104,6 +105,35 @@ def test_damaged_headers_are_shown_and_can_be_removed(cache: EngineCache, capsys
     assert kept(cache) == [identity_of(OLD)]
 
 
+def a_directory(path: Path) -> None:
+    path.mkdir()
+
+
+def a_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def a_file_of_somebody_else(path: Path) -> None:
+    path.write_bytes(b"nonsense")
+    path.chmod(0)
+
+
+@pytest.mark.parametrize("make", [a_directory, a_pipe, a_file_of_somebody_else])
+def test_what_cannot_be_read_is_listed_as_damaged_and_stops_nothing(
+    cache: EngineCache, make: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = cache.directory / "odd.engine"
+    make(odd)
+    assert main(["cache", "list"]) == 0
+    assert "(damaged)" in capsys.readouterr().out
+    assert main(["cache", "info", "odd"]) == 1
+    assert main(["cache", "verify"]) == 1
+    assert f"FAIL {odd}: " in capsys.readouterr().out
+    main(["cache", "prune", "--max-size", "0"])
+    assert set(kept(cache)) <= {"odd"}
+    assert odd.is_dir() == (make is a_directory)
+
+
 @pytest.mark.parametrize(
     ("size", "left"),
     [("2MiB", 1), ("2.09MB", 1), ("2.2MB", 2), ("1GB", 2), ("1.5 MiB", 1), ("0", 0), ("1000000", 0)],
@@ -136,6 +166,30 @@ def test_clear_removes_all(cache: EngineCache, capsys: pytest.CaptureFixture[str
     assert known_weights(cache) == 0
 
 
+def test_clear_removes_empty_files(cache: EngineCache, capsys: pytest.CaptureFixture[str]) -> None:
+    (cache.directory / "empty.engine").touch()
+    (cache.directory / ".left.engine-part").touch()
+    assert main(["cache", "clear"]) == 0
+    assert capsys.readouterr().out.count("removed ") == 3
+    assert [path.name for path in cache.directory.iterdir()] == ["locks"]
+
+
+def test_clear_takes_no_offence_at_an_engine_that_is_opened_meanwhile(
+    cache: EngineCache, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    remove = EngineCache.remove
+
+    def opened_before(cache: EngineCache, engine: CachedEngine) -> bool:
+        monkeypatch.setattr(EngineCache, "remove", remove)
+        os.utime(engine.path)
+        return cache.remove(engine)
+
+    monkeypatch.setattr(EngineCache, "remove", opened_before)
+    assert main(["cache", "clear"]) == 0
+    assert "in use" not in capsys.readouterr().out
+    assert kept(cache) == []
+
+
 def test_clear_says_which_engine_is_being_built(cache: EngineCache, capsys: pytest.CaptureFixture[str]) -> None:
     statuses = []
     with cache.building(NEW):
@@ -143,5 +197,5 @@ def test_clear_says_which_engine_is_being_built(cache: EngineCache, capsys: pyte
         thread.start()
         thread.join()
     assert statuses == [1]
-    assert f"in use: {cache.directory / identity_of(NEW)}.engine" in capsys.readouterr().out
+    assert f"in use, or not to be removed: {cache.directory / identity_of(NEW)}.engine" in capsys.readouterr().out
     assert kept(cache) == [identity_of(NEW)]

@@ -65,8 +65,17 @@ def test_relative_and_absolute_paths_are_one_file(
 ) -> None:
     weight_digests([weights(tmp_path / "a")])
     monkeypatch.chdir(tmp_path)
-    weight_digests(["a", "./a", Path("x/../a")])
+    weight_digests(["a", "./a", Path("a")])
     assert reads == ["a"]
+
+
+def test_a_path_that_leaves_a_linked_directory_is_the_systems(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere" / "below").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere" / "below")
+    weights(tmp_path / "w", b"beside the link")
+    weights(tmp_path / "elsewhere" / "w")
+    path = tmp_path / "link" / ".." / "w"
+    assert weight_digests([path]) == (sha256(path.read_bytes()),) == (sha256(b"weights"),)
 
 
 def test_a_changed_file_is_read_again(tmp_path: Path, reads: list[str]) -> None:
@@ -87,6 +96,25 @@ def test_a_file_put_in_its_place_is_read_again(tmp_path: Path, reads: list[str])
     os.utime(other, ns=(at, at))
     other.replace(file)
     assert weight_digests([file]) == (sha256(b"WEIGHTS"),)
+    assert reads == ["a"] * 2
+
+
+def test_a_file_on_another_device_is_read_again(
+    tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the same size, time and inode: a file system was mounted over the path."""
+    file = weights(tmp_path / "a")
+    weight_digests([file])
+    stat, fstat = Path.stat, os.fstat
+
+    def elsewhere(status: os.stat_result) -> os.stat_result:
+        fields, named = list(status), {"st_mtime_ns": status.st_mtime_ns}
+        fields[2] += 1
+        return os.stat_result(fields, named)
+
+    monkeypatch.setattr(Path, "stat", lambda path, **options: elsewhere(stat(path, **options)))
+    monkeypatch.setattr(os, "fstat", lambda descriptor: elsewhere(fstat(descriptor)))
+    weight_digests([file])
     assert reads == ["a"] * 2
 
 

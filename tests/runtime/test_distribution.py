@@ -6,6 +6,12 @@ import importlib.util
 import logging
 import sys
 import threading
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from importlib.machinery import PathFinder
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -79,6 +85,16 @@ def test_what_is_not_there_is_said(install: object, name: str | None, message: s
         distribution(name)
 
 
+def test_a_directory_of_its_name_is_none(install: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert callable(install)
+    install("tensorrt_rtx")
+    (tmp_path / "tensorrt").mkdir()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: PathFinder.find_spec(name, [str(tmp_path)]))
+    assert distribution().name == "tensorrt_rtx"
+    with pytest.raises(ValueError, match="tensorrt is not installed"):
+        distribution("tensorrt")
+
+
 def test_a_lean_runtime_is_taken_by_name_only(install: object) -> None:
     assert callable(install)
     install("tensorrt_lean_bindings")
@@ -127,6 +143,52 @@ def test_messages_of_other_threads_are_collected(tensorrt: Distribution) -> None
         thread.start()
         thread.join()
     assert list(messages) == ["from there"]
+
+
+class Closing(str):
+    """A message that ends a collection when it is dropped, as suddenly as the garbage collector would."""
+
+    __slots__ = ("collection",)
+    collection: AbstractContextManager[deque[str]]
+
+    def __del__(self) -> None:
+        self.collection.__exit__(None, None, None)
+
+
+def test_a_collection_that_ends_while_a_message_is_added_blocks_nobody(
+    tensorrt: Distribution, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("hatch_tensoracle.tensorrt"), "disabled", True)  # records keep messages
+    kept: list[str] = []
+
+    def add() -> None:
+        with tensorrt.messages() as messages:
+            first = Closing("first")
+            first.collection = tensorrt.messages()
+            tensorrt.logger.log(Severity("ERROR"), first)
+            first.collection.__enter__()
+            del first
+            for number in range(20):  # the last one pushes it out
+                tensorrt.logger.log(Severity("ERROR"), str(number))
+        kept.extend(messages)
+
+    thread = threading.Thread(target=add, daemon=True)
+    thread.start()
+    thread.join(timeout=20)
+    assert kept == [str(number) for number in range(20)]
+
+
+def test_threads_that_ask_at_once_get_the_same_object(install: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert callable(install)
+    install("tensorrt")
+
+    class Slow:
+        def __init__(self) -> None:
+            time.sleep(0.05)
+
+    monkeypatch.setattr(sys.modules["tensorrt"], "ILogger", Slow)
+    with ThreadPoolExecutor(8) as pool:
+        assert len({id(found) for found in list(pool.map(lambda _: distribution("tensorrt"), range(8)))}) == 1
 
 
 def test_messages_go_to_pythons_logging(tensorrt: Distribution, caplog: pytest.LogCaptureFixture) -> None:

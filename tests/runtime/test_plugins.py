@@ -93,6 +93,40 @@ def test_a_library_that_changed_on_disk_since_it_was_loaded_is_refused(
     assert refusal.endswith("Start the process again to use the new one.")
 
 
+def test_a_library_that_another_runtime_loaded_under_this_path_is_refused(
+    example: Path, other: Path, tmp_path: Path
+) -> None:
+    copy = shutil.copyfile(example, tmp_path / "libcopy.so")
+    code = """
+library, replacement, first, second = sys.argv[1:]
+register_plugins([library], first)
+__import__("os").replace(replacement, library)
+answer(attempt(register_plugins, [library], second))
+"""
+    refusal = run_code(code, copy, other, *RUNTIMES).answer()
+    assert refusal.startswith(f"PluginLibraryError: {copy}: has changed since this process loaded it: SHA-256 ")
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_a_library_that_was_replaced_after_somebody_else_loaded_it_is_refused(
+    runtime: str, example: Path, other: Path, tmp_path: Path
+) -> None:
+    """The loader has the old one for this path."""
+    copy = shutil.copyfile(example, tmp_path / "libcopy.so")
+    code = """
+import ctypes, os
+library, replacement, runtime = sys.argv[1:]
+kept = ctypes.CDLL(library)
+os.replace(replacement, library)
+answer(attempt(register_plugins, [library], runtime))
+"""
+    refusal = run_code(code, copy, other, runtime).answer()
+    assert refusal == (
+        f"PluginLibraryError: {copy}: another version of it is loaded in this process. "
+        "Start the process again to use this one."
+    )
+
+
 def test_a_relative_path_is_taken(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(example.parent)
     outcomes, _ = registered("tensorrt_rtx", example.name)
@@ -110,6 +144,11 @@ def missing(directory: Path) -> Path:
 
 def a_directory(directory: Path) -> Path:
     return directory
+
+
+def a_pipe(directory: Path) -> Path:
+    os.mkfifo(directory / "libpipe.so")
+    return directory / "libpipe.so"
 
 
 def no_elf(directory: Path) -> Path:
@@ -142,7 +181,8 @@ def unresolved(directory: Path) -> Path:
     ("make", "message"),
     [
         (missing, "cannot be read: No such file or directory"),
-        (a_directory, "cannot be read: Is a directory"),
+        (a_directory, "is not a file"),
+        (a_pipe, "is not a file"),
         (no_elf, "is not a readable ELF file"),
         (without_creators, "is no plugin library: it does not export getCreators"),
         (without_any, "is no plugin library: it does not export getCreators and setLoggerFinder"),
