@@ -105,11 +105,6 @@ class InputShape:
             if not low <= middle <= high:
                 raise ValueError(f"InputShape: min {self.min} <= opt {self.opt} <= max {self.max} does not hold")
 
-    @property
-    def is_fixed(self) -> bool:
-        """Whether one shape, or one set of values, is all it covers."""
-        return self.min == self.max
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuilderSettings:

@@ -6,22 +6,11 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hatch_tensoracle.data_types import NUMPY_FIELD_TYPES
 from hatch_tensoracle.runtime.distribution import Distribution, distribution_of
 from hatch_tensoracle.runtime.errors import EngineBuildError
 
 __all__ = ["add_plugin"]
-
-_FIELD_TYPES = {
-    "float16": "FLOAT16",
-    "float32": "FLOAT32",
-    "float64": "FLOAT64",
-    "bfloat16": "BF16",
-    "int8": "INT8",
-    "int16": "INT16",
-    "int32": "INT32",
-    "int64": "INT64",
-}
-"""NumPy's name (bfloat16 is of ml_dtypes) and TensorRT's."""
 
 
 def add_plugin(  # noqa: PLR0913, PLR0917 - what names a plugin, and what it gets
@@ -88,15 +77,15 @@ def _array(field: str, value: Any, declared: str) -> tuple[Any, str]:
         return np.frombuffer(value.encode() + b"\0", np.int8), "CHAR"  # with its NUL, as TensorRT's parsers do
     if not isinstance(value, np.ndarray | np.generic):
         # Python's numbers: of the declared type, for which NumPy has no bf16 and no dimensions.
-        dtypes = {theirs: name for name, theirs in _FIELD_TYPES.items()} | {"BF16": "float32"}
+        dtypes = {theirs: name for name, theirs in NUMPY_FIELD_TYPES.items()} | {"BF16": "float32"}
         if declared not in dtypes:
             raise TypeError(f"field {field!r} is declared as {declared}, which {value!r} is not")
         value = _converted(field, value, dtypes[declared])
-    if value.dtype.name not in _FIELD_TYPES:
-        raise TypeError(f"field {field!r} is of dtype {value.dtype.name}; TensorRT has {', '.join(_FIELD_TYPES)}")
+    if value.dtype.name not in NUMPY_FIELD_TYPES:
+        raise TypeError(f"field {field!r} is of dtype {value.dtype.name}; TensorRT has {', '.join(NUMPY_FIELD_TYPES)}")
     array = np.ascontiguousarray(value).reshape(-1)
     # A buffer of ml_dtypes' bfloat16 has no format that pybind11 knows.
-    return (array.view(np.uint16) if array.dtype.name == "bfloat16" else array), _FIELD_TYPES[array.dtype.name]
+    return (array.view(np.uint16) if array.dtype.name == "bfloat16" else array), NUMPY_FIELD_TYPES[array.dtype.name]
 
 
 def _converted(field: str, value: Any, dtype: str) -> Any:

@@ -18,6 +18,7 @@ CaptureMode = Literal["global", "thread_local", "relaxed"]
 
 _CAPTURE_STATUS = ("none", "active", "invalidated")
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
+_BUFFER_ID = 7  # CU_POINTER_ATTRIBUTE_BUFFER_ID
 _L2_SIZE, _MAJOR, _MINOR = 38, 75, 76  # CUdevice_attribute
 
 # The driver exports these under another name than they are documented with.
@@ -120,6 +121,19 @@ class Cuda:
     def free(self, address: int) -> None:
         """Free what was allocated."""
         self.call("cuMemFree", ctypes.c_uint64(address))
+
+    def buffer_id(self, address: int) -> int:
+        """What no other allocation of the process has; 0 if there is none, which may be asked of any address.
+
+        An allocation goes with its context, of which the driver must not be asked: it may read freed memory then.
+        """
+        number = ctypes.c_uint64()
+        try:
+            self.call("cuPointerGetAttribute", ctypes.byref(number), _BUFFER_ID, ctypes.c_uint64(address))
+        except CudaError as error:
+            if error.name != "CUDA_ERROR_INVALID_VALUE":
+                raise
+        return number.value
 
     def copy_to_device(self, address: int, data: bytes) -> None:
         """Copy from the host; complete on return."""

@@ -33,6 +33,7 @@ class RunningPlugin:
         self._last_shapes: tuple[Shape, ...] | None = None
         self.set_tactic(tactic)
         self._workspace = self._cuda.allocate(signature.workspace) if signature.workspace else 0
+        self._workspace_id = self._cuda.buffer_id(self._workspace) if self._workspace else 0
 
     def __enter__(self) -> Self:
         return self
@@ -45,7 +46,7 @@ class RunningPlugin:
         self._plugin.close()
         self._engine.close()
         workspace, self._workspace = self._workspace, 0
-        if workspace and self._context.is_alive():  # it went with its context otherwise
+        if workspace and self._cuda.buffer_id(workspace) == self._workspace_id:  # it went with its context otherwise
             with self._context:
                 self._cuda.free(workspace)
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hatch_tensoracle.data_types import NUMPY_FIELD_TYPES
 from hatch_tensoracle.testing import abi
 
 __all__ = ["Field", "FieldDeclaration", "FieldSet", "fields_of", "read_fields"]
@@ -27,16 +28,6 @@ _SIZES = {
     "BF16": 2,
     "CHAR": 1,
     "DIMS": ctypes.sizeof(abi.Dims),
-}
-_NUMPY_TYPES = {
-    "float16": "FLOAT16",
-    "float32": "FLOAT32",
-    "float64": "FLOAT64",
-    "bfloat16": "BF16",
-    "int8": "INT8",
-    "int16": "INT16",
-    "int32": "INT32",
-    "int64": "INT64",
 }
 
 
@@ -121,10 +112,10 @@ def _field(name: str, value: Any, declared: str | None) -> Field:
         data = value.encode() + b"\0"
         return Field(name=name, type="CHAR", data=data, length=len(data))
     if hasattr(value, "dtype"):
-        if value.dtype.name not in _NUMPY_TYPES:
-            message = f"field {name} is of dtype {value.dtype.name}; TensorRT has {', '.join(_NUMPY_TYPES)}"
+        if value.dtype.name not in NUMPY_FIELD_TYPES:
+            message = f"field {name} is of dtype {value.dtype.name}; TensorRT has {', '.join(NUMPY_FIELD_TYPES)}"
             raise TypeError(message)
-        return Field(name=name, type=_NUMPY_TYPES[value.dtype.name], data=value.tobytes(), length=value.size)
+        return Field(name=name, type=NUMPY_FIELD_TYPES[value.dtype.name], data=value.tobytes(), length=value.size)
     elements = list(value) if isinstance(value, (list, tuple)) else [value]
     if declared == "DIMS":
         shapes = elements if elements and isinstance(elements[0], (list, tuple)) else [elements]

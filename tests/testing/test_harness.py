@@ -24,6 +24,7 @@ from hatch_tensoracle.testing import (
     PluginTestError,
     Tensor,
 )
+from hatch_tensoracle.testing.records import Call, Free
 from testing.child import in_child
 
 INPUTS = (Tensor("fp32", (-1, 2), min=(2, 2), opt=(7, 2), max=(40, 2)), Tensor("fp32", (3,)))
@@ -51,6 +52,20 @@ def test_creators_are_listed_with_their_fields(probe_library: Path) -> None:
     assert (creator.name, creator.version, creator.namespace) == ("Probe", "2", "tests")
     assert [field.name for field in creator.fields[:3]] == ["fail", "mislead", "half"]
     assert [field.type for field in creator.fields[:3]] == ["CHAR", "CHAR", "FLOAT16"]
+
+
+@in_child
+def test_workspace_is_freed_and_a_dead_context_left_alone(probe_library: Path) -> None:
+    with FakeDriver([86]) as driver, PluginHarness(probe_library) as harness:
+        context = driver.create_context()
+        first, second = (build(harness).run_time() for _ in range(2))
+        first.close()
+        assert [free.size for free in driver.records(Free)].count(45_000) == 1
+        context.destroy()
+        driver.create_context()
+        driver.clear()
+        second.close()
+        assert [call.name for call in driver.records(Call)] == ["cuPointerGetAttribute"]
 
 
 def test_search_for_formats_ends(probe_library: Path) -> None:
