@@ -1,27 +1,33 @@
 // Numbers as messages show them.
 #include "tensoracle/error.hpp"
 
+#include <array>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <limits>
-#include <locale>
-#include <sstream>
 
 namespace tensoracle::detail {
 namespace {
 
-template <class Value>
-std::string shortestOf(Value value) {
+// With a point, whatever the application's locale has in its place.
+std::string withPoint(std::string text) {
+  constexpr char const* kNUMBER = "+-0123456789e";
+  std::size_t const begin = text.find_first_not_of(kNUMBER);
+  if (begin != std::string::npos) text.replace(begin, text.find_first_of(kNUMBER, begin) - begin, ".");
+  return text;
+}
+
+// The fewest digits that read back as the same value of its type.
+std::string shortestOf(double value, bool isFloat) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value < 0 ? "-infinity" : "infinity";
-  for (int digits = std::numeric_limits<Value>::digits10;; ++digits) {
-    std::ostringstream text;
-    text.imbue(std::locale::classic());  // the application's locale may group digits
-    text.precision(digits);
-    text << value;
-    std::istringstream back(text.str());
-    back.imbue(std::locale::classic());
-    Value read{};
-    if ((back >> read && read == value) || digits >= std::numeric_limits<Value>::max_digits10) return text.str();
+  int const most = isFloat ? std::numeric_limits<float>::max_digits10 : std::numeric_limits<double>::max_digits10;
+  for (int digits = isFloat ? std::numeric_limits<float>::digits10 : std::numeric_limits<double>::digits10;; ++digits) {
+    std::array<char, 32> text;
+    std::snprintf(text.data(), text.size(), "%.*g", digits, value);
+    double const back = isFloat ? std::strtof(text.data(), nullptr) : std::strtod(text.data(), nullptr);
+    if (back == value || digits >= most) return withPoint(text.data());
   }
 }
 
@@ -32,10 +38,10 @@ std::string Part::toString() const {
     case Kind::kTEXT: return std::string(text_);
     case Kind::kSIGNED: return std::to_string(static_cast<std::int64_t>(bits_));
     case Kind::kUNSIGNED: return std::to_string(bits_);
-    case Kind::kFLOAT: return shortestOf(float_);
+    case Kind::kFLOAT: return shortestOf(static_cast<double>(float_), true);
     case Kind::kDOUBLE: break;
   }
-  return shortestOf(double_);
+  return shortestOf(double_, false);
 }
 
 std::string concatenate(std::initializer_list<Part> parts) {

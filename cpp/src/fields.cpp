@@ -102,13 +102,16 @@ bool narrow(double value, To& result) noexcept {
        declaredType(spec.value, spec.isArray));
 }
 
+std::string showElement(PluginField const& field, std::size_t index) {
+  if (field.type == PluginFieldType::kDIMS) return toString(elementAt<Dims>(field, index));
+  if (isInteger(field.type)) return compose(integerAt(field, index));
+  double const number = numberAt(field, index);
+  return field.type == PluginFieldType::kFLOAT64 ? compose(number) : compose(static_cast<float>(number));
+}
+
 [[noreturn]] void failNarrow(FieldSpec const& spec, PluginField const& field, std::size_t index) {
-  std::string const value = isInteger(field.type) ? compose(integerAt(field, index))
-                            : field.type == PluginFieldType::kFLOAT64
-                                ? compose(numberAt(field, index))
-                                : compose(static_cast<float>(numberAt(field, index)));
   bool const isFloat = typeOf(spec.value) == PluginFieldType::kFLOAT32;
-  fail("field ", spec.name, " is ", value, " as ", typeName(field.type),
+  fail("field ", spec.name, " is ", showElement(field, index), " as ", typeName(field.type),
        ", which the declared type cannot hold exactly",
        isFloat ? "; hand it over as FLOAT32, rounded on purpose (Python: numpy.float32)" : "");
 }
@@ -161,24 +164,26 @@ struct Reader {
   }
 };
 
-std::string show(FieldValue const& value) {
-  if (auto const* text = std::get_if<std::string>(&value)) return compose('"', *text, '"');
+// A record that points into the value.
+PluginField recordOf(char const* name, FieldValue const& value) {
   return std::visit(
-      [](auto const& elements) {
-        std::string shown;
-        if constexpr (!std::is_same_v<std::decay_t<decltype(elements)>, std::string>) {
-          for (auto const& element : elements) {
-            shown += shown.empty() ? "" : ", ";
-            if constexpr (std::is_same_v<std::decay_t<decltype(element)>, Dims>) {
-              shown += tensoracle::toString(element);
-            } else {
-              shown += compose(readable(element));
-            }
-          }
-        }
-        return shown.empty() ? std::string("empty") : shown;
+      [&](auto const& elements) {
+        // A text is handed on with its NUL, as TensorRT's own parsers do.
+        bool const isText = std::is_same_v<std::decay_t<decltype(elements)>, std::string>;
+        auto const length = static_cast<std::int32_t>(elements.size() + (isText ? 1 : 0));
+        return PluginField{name, elements.data(), typeOf(value), length};
       },
       value);
+}
+
+std::string show(FieldValue const& value) {
+  if (auto const* text = std::get_if<std::string>(&value)) return compose('"', *text, '"');
+  PluginField const record = recordOf("", value);
+  std::string shown;
+  for (std::int32_t i = 0; i < record.length; ++i) {
+    shown += compose(i == 0 ? "" : ", ", showElement(record, static_cast<std::size_t>(i)));
+  }
+  return shown.empty() ? "empty" : shown;
 }
 
 // Whether a field that is no array has the value.
@@ -286,16 +291,7 @@ bool Fields::match(Span<ConstantRecord const> values) const {
 
 std::vector<PluginField> Fields::serialize() const {
   std::vector<PluginField> records;
-  for (Field const& field : fields_) {
-    auto const [data, length] = std::visit(
-        [](auto const& elements) {
-          // A text is handed on with its NUL, as TensorRT's own parsers do.
-          bool const isText = std::is_same_v<std::decay_t<decltype(elements)>, std::string>;
-          return std::pair<void const*, std::size_t>(elements.data(), elements.size() + (isText ? 1 : 0));
-        },
-        field.value);
-    records.emplace_back(PluginField{field.name.c_str(), data, typeOf(field.value), static_cast<std::int32_t>(length)});
-  }
+  for (Field const& field : fields_) records.emplace_back(recordOf(field.name.c_str(), field.value));
   return records;
 }
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import locale
+import os
+import re
 import struct
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -269,3 +273,22 @@ def test_reading_a_field_as_what_it_is_not_is_said(library: Path) -> None:
         with pytest.raises(PluginFailedError) as caught:
             harness.create("Misread", {"how": how})
         assert caught.value.messages == (f"Misread: createPlugin: {message}",)
+
+
+@pytest.fixture
+def german_locale(tmp_path: Path) -> Path:
+    """A directory with the locale de_DE.UTF-8."""
+    try:
+        subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", str(tmp_path / "de_DE.UTF-8")], check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no such locale can be made here: {error}")
+    return tmp_path
+
+
+@in_child
+def test_numbers_have_a_point_in_every_locale(library: Path, german_locale: Path) -> None:
+    os.environ["LOCPATH"] = str(german_locale)
+    locale.setlocale(locale.LC_NUMERIC, "de_DE.UTF-8")
+    assert locale.localeconv()["decimal_point"] == ","
+    with pytest.raises(PluginFailedError, match=re.escape("field float is 1.5; it must be in [0, 1]")):
+        PluginHarness(library).create("EveryField", {"required": 1, "float": 1.5})
