@@ -279,7 +279,7 @@ def test_reading_a_field_as_what_it_is_not_is_said(library: Path) -> None:
 def german_locale(tmp_path: Path) -> Path:
     """A directory with the locale de_DE.UTF-8."""
     try:
-        subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", str(tmp_path / "de_DE.UTF-8")], check=True)
+        subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", str(tmp_path / "de_DE.UTF-8")], check=True)  # noqa: S607
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"no such locale can be made here: {error}")
     return tmp_path
