@@ -10,9 +10,8 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import Literal
 
-from launch_program import LAUNCHES, Launch, LaunchProgram
+from launch_program import LAUNCHES, Launch, LaunchProgram, What
 from part import Case, Setting, run
 from records import Figure, Row
 
@@ -45,7 +44,7 @@ def cases(setting: Setting) -> Iterator[Case]:
 
 
 def _first(program: Callable[[], LaunchProgram], launch: Launch, processes: int, bare: dict[str, float]) -> Row:
-    sides: tuple[Literal["plugin", "bare"], ...] = ("plugin", "bare")
+    sides: tuple[What, ...] = ("plugin", "bare", "all", "empty")
     times: dict[str, list[float]] = defaultdict(list)
     for what in sides:
         program().run(what, launch)  # files come into the system's cache
@@ -53,19 +52,30 @@ def _first(program: Callable[[], LaunchProgram], launch: Launch, processes: int,
         for what in sides:
             for name, (nanoseconds,) in program().run(what, launch).items():
                 times[name].append(nanoseconds / 1000)
-    bare[launch.kernel] = statistics.median(times["bare"])
-    steps = ", ".join(f"{name} {statistics.median(times[name]):.0f} µs" for name in times if name not in sides)
+    times["after dlopen"] = [whole - part for whole, part in zip(times["plugin"], times["dlopen"], strict=True)]
+    median = {name: statistics.median(values) for name, values in times.items()}
+    bare[launch.kernel] = median["bare"]
+    steps = ", ".join(
+        f"{name} {median[name]:.0f} µs" for name in ("dlopen", "create", "onShapeChange", "enqueue", "wait")
+    )
     return Row(
         ratios=(
             Figure(
                 name="library load to first launch / bare load and launch of the cubin",
-                value=statistics.median(times["plugin"]) / bare[launch.kernel],
+                value=median["plugin"] / median["bare"],
                 at_most=GOAL,
             ),
+            Figure(
+                name="the same after dlopen / bare load of all variants and launch",
+                value=median["after dlopen"] / median["all"],
+                at_most=GOAL,
+            ),
+            Figure(name="dlopen / dlopen of an empty library", value=median["dlopen"] / median["empty"]),
         ),
-        absolutes=(Figure.median("plugin", times["plugin"], "µs"), Figure.median("bare", times["bare"], "µs")),
+        absolutes=tuple(Figure.median(name, times[name], "µs") for name in sides),
         note=f"{processes} processes a side; {steps} (create: getCreators, createPlugin, attachToContext); bare: "
-        "cuLibraryLoadData of bytes in memory, cuLibraryGetKernel, cuLaunchKernel, wait; context excluded",
+        "cuLibraryLoadData of bytes in memory, cuLibraryGetKernel, cuLaunchKernel, wait; all: the other variants too, "
+        "by cuKernelGetFunction; context excluded",
     )
 
 

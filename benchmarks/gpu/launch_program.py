@@ -14,8 +14,12 @@ from part import ROOT, Setting
 
 from hatch_tensoracle._process import cxx_compiler
 from hatch_tensoracle._process import run as run_tool
+from hatch_tensoracle.bundle import Cubin, Entry
 
-__all__ = ["LAUNCHES", "Launch", "LaunchProgram"]
+__all__ = ["LAUNCHES", "Launch", "LaunchProgram", "What"]
+
+What = Literal["enqueue", "plugin", "bare", "all", "empty"]
+"""`all` is `bare` with the kernel's other variants loaded too, as a plugin has them; `empty` loads an empty library."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,32 +66,43 @@ class LaunchProgram:
             "-ldl",
         ]
         run_tool(command, what="The compiler of launches.cpp")
+        self._empty = directory / "libempty.so"
+        command = [*cxx_compiler(), "-shared", "-fPIC", "-x", "c++", "/dev/null", "-o", self._empty]
+        run_tool([*command, "-Wl,--no-as-needed"], what="The compiler of an empty library")
 
-    def run(self, what: Literal["enqueue", "plugin", "bare"], launch: Launch, *numbers: int) -> dict[str, list[float]]:
+    def run(self, what: What, launch: Launch, *numbers: int) -> dict[str, list[float]]:
         """Run it in a process of its own. Nanoseconds by series. Raises RuntimeError with what it printed."""
         setting = self._setting
         bundle, directory = setting.bundle(launch.bundle)
-        (entry,) = (
-            each
-            for each in bundle.entries
-            if (each.kernel, each.configuration, each.variant) == (launch.kernel, 0, launch.variant)
-        )
-        target = f"sm{setting.fake_sm or _sm()}"
-        cubins = {cubin.target: cubin for cubin in entry.cubins}
-        if target not in cubins:
-            message = f"the libraries have no cubins for {target}; they have {', '.join(cubins)}: pack them with it"
-            raise RuntimeError(message)
-        cubin = cubins[target]
+        variants = [each for each in bundle.entries if (each.kernel, each.configuration) == (launch.kernel, 0)]
+        entry = variants.pop(launch.variant)
+        cubin = _cubin(entry, f"sm{setting.fake_sm or _sm()}")
         library = setting.launch_library if launch.bundle == "launch" else setting.example_library
+        if what == "empty":
+            library = self._empty
         identity = [launch.plugin, launch.last, setting.driver, setting.fake_sm, library.resolve()]
         code = [directory / cubin.file, entry.symbol, cubin.threads, cubin.dynamic_shared]
-        command = list(map(str, [self._program, what, *identity, *code, *numbers]))
+        others = (
+            [text for each in variants for text in (directory / _cubin(each, cubin.target).file, each.symbol)]
+            if what == "all"
+            else []
+        )
+        mode = "bare" if what == "all" else what
+        command = list(map(str, [self._program, mode, *identity, *code, *others, *numbers]))
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
         if done.returncode:
             message = f"launches {what} failed with status {done.returncode}: {(done.stderr or done.stdout).strip()}"
             raise RuntimeError(message)
         lines = (line.split() for line in done.stdout.splitlines())
-        return {name: list(map(float, values)) for name, *values in lines}
+        return {name.replace("bare", what): list(map(float, values)) for name, *values in lines}
+
+
+def _cubin(entry: Entry, target: str) -> Cubin:
+    cubins = {cubin.target: cubin for cubin in entry.cubins}
+    if target not in cubins:
+        message = f"the libraries have no cubins for {target}; they have {', '.join(cubins)}: pack them with it"
+        raise RuntimeError(message)
+    return cubins[target]
 
 
 def _sm() -> int:

@@ -3,7 +3,8 @@
 // launches enqueue CASE ... BATCHES LAUNCHES   host time of a launch, in batches that alternate; the stream is drained
 //                                              between them, so that no launch waits for room in the queue
 // launches plugin CASE ...                     one first launch, from dlopen on, and the parts of it
-// launches bare CASE ...                       one first launch, from cuLibraryLoadData on
+// launches bare CASE ... [CUBIN SYMBOL]...     one first launch, from cuLibraryLoadData on, with other cubins loaded
+// too launches empty CASE ...                      dlopen alone
 //
 // CASE is PLUGIN LAST, and ... the driver's library, the SM of a fake one, the plugin's library, the cubin, its symbol,
 // threads of a block and bytes of dynamic shared memory. Prints one line a series: a name, and nanoseconds.
@@ -218,6 +219,17 @@ class Bare {
   }
   Bare(Bare const&) = delete;
 
+  // Of a cubin that is not launched.
+  void load(char const* image, char const* symbol) {
+    CUlibrary library = nullptr;
+    CUkernel kernel = nullptr;
+    CUfunction function = nullptr;
+    checkCall(session_.cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0),
+              "cuLibraryLoadData");
+    checkCall(session_.cuLibraryGetKernel(&kernel, library, symbol), "cuLibraryGetKernel");
+    checkCall(session_.cuKernelGetFunction(&function, kernel), "cuKernelGetFunction");
+  }
+
   // Of the context's own function; until then the kernel, which documentation allows, stands for it.
   void useFunction() { checkCall(session_.cuKernelGetFunction(&function_, kernel_), "cuKernelGetFunction"); }
   void useKernel() { function_ = reinterpret_cast<CUfunction>(kernel_); }
@@ -280,6 +292,13 @@ void timeEnqueue(Session const& session, Enqueue& enqueue, Bare& bare, int batch
   print("kernel", kernel);
 }
 
+std::string contentOf(char const* path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string content{std::istreambuf_iterator<char>(file), {}};
+  check(!content.empty(), path);
+  return content;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -287,9 +306,11 @@ int main(int count, char** arguments) {
   std::string const what = arguments[1];
   std::int32_t const last = std::atoi(arguments[3]);
   char const* const library = arguments[6];
-  std::ifstream file(arguments[7], std::ios::binary);
-  std::string const image{std::istreambuf_iterator<char>(file), {}};
-  check(!image.empty(), arguments[7]);
+  std::string const image = contentOf(arguments[7]);
+  std::vector<std::string> others;
+  if (what == "bare") {
+    for (int i = 11; i < count; i += 2) others.push_back(contentOf(arguments[i]));
+  }
   Session const session(arguments[4], std::atoi(arguments[5]));
   Case const given = makeCase(arguments[2], last, session.memory);
   session.drain();
@@ -306,9 +327,13 @@ int main(int count, char** arguments) {
     for (auto const& [step, nanoseconds] : watch.laps()) print(step, {nanoseconds});
   } else if (what == "bare") {
     Bare bare(session, given, image.data(), arguments[8], arguments[9], arguments[10]);
+    for (std::size_t i = 0; i < others.size(); ++i) bare.load(others[i].data(), arguments[12 + 2 * i]);
     bare();
     session.drain();
     print("bare", {nanosecondsSince(begin)});
+  } else if (what == "empty") {
+    check(dlopen(library, RTLD_NOW | RTLD_LOCAL) != nullptr, library);
+    print("empty", {nanosecondsSince(begin)});
   } else {
     check(count == 13, "reading the arguments");
     pin();
