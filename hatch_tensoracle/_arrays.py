@@ -6,21 +6,12 @@ import ctypes
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["NUMPY_NAMES", "DevicePointer", "device_pointer", "stream_handle"]
+from hatch_tensoracle.data_types import NUMPY_NAMES
+
+__all__ = ["DevicePointer", "device_pointer", "stream_handle"]
 
 Shape = tuple[int, ...]
 
-NUMPY_NAMES = {
-    "fp32": "float32",
-    "fp16": "float16",
-    "bf16": "bfloat16",
-    "fp8": "float8_e4m3fn",
-    "i8": "int8",
-    "i32": "int32",
-    "i64": "int64",
-    "u8": "uint8",
-    "bool": "bool",
-}
 _TYPES = {name: type_ for type_, name in NUMPY_NAMES.items()}
 _DLPACK_CUDA = 2
 # Code and bits of DLDataType.

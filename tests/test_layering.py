@@ -36,7 +36,7 @@ LAYERS = {
         ),
         third_party=("platformdirs",),
     ),
-    "arrays": Layer(("hatch_tensoracle._arrays",), third_party=("numpy",)),
+    "arrays": Layer(("hatch_tensoracle._arrays",), below=("leaves",), third_party=("numpy",)),
     "process": Layer(("hatch_tensoracle._process",), below=("leaves",)),
     "formats": Layer(("hatch_tensoracle.elf", "hatch_tensoracle.ptx"), third_party=("elftools",)),
     "manifest": Layer(("hatch_tensoracle.bundle",), below=("leaves",)),

@@ -8,8 +8,10 @@ TYPE_CHECKING = False  # type checkers take it as true; importing it from typing
 if TYPE_CHECKING:
     from hatch_tensoracle.runtime.arrays import DevicePointer
     from hatch_tensoracle.runtime.build import build_serialized_engine
-    from hatch_tensoracle.runtime.declaration import BuilderSettings, EngineBuild, EngineIO, InputShape, TensorSpec
+    from hatch_tensoracle.runtime.builder_settings import BuilderSettings
+    from hatch_tensoracle.runtime.declaration import EngineBuild, InputShape
     from hatch_tensoracle.runtime.engine import EngineHandle, open_engine
+    from hatch_tensoracle.runtime.engine_io import EngineIO, TensorSpec
     from hatch_tensoracle.runtime.errors import (
         CorruptEngineError,
         EngineBuildError,
@@ -54,8 +56,10 @@ __all__ = [
 _MODULES = {
     "arrays": ("DevicePointer",),
     "build": ("build_serialized_engine",),
-    "declaration": ("BuilderSettings", "EngineBuild", "EngineIO", "InputShape", "TensorSpec"),
+    "builder_settings": ("BuilderSettings",),
+    "declaration": ("EngineBuild", "InputShape"),
     "engine": ("EngineHandle", "open_engine"),
+    "engine_io": ("EngineIO", "TensorSpec"),
     "errors": (
         "CorruptEngineError",
         "EngineBuildError",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Mapping
-from typing import Any, SupportsIndex
+from typing import SupportsIndex
+
+from hatch_tensoracle.runtime.values import checked_integer
 
 __all__ = [
     "check_aliases",
@@ -45,7 +46,7 @@ def check_aliases(aliases: Iterable[tuple[str, str]], addresses: Mapping[str, in
 
 def checked_address(what: str, address: object) -> int:
     """Return an address as int. Raises TypeError or ValueError by what it is of."""
-    found = _integer(f"the address of {what}", address)
+    found = checked_integer(f"the address of {what}", address)
     if found <= 0:
         raise ValueError(f"the address of {what} is {found}, must be positive")
     return found
@@ -53,7 +54,7 @@ def checked_address(what: str, address: object) -> int:
 
 def checked_count(what: str, count: object) -> int:
     """Return a number that is not negative as int. Raises TypeError or ValueError."""
-    found = _integer(what, count)
+    found = checked_integer(what, count)
     if found < 0:
         raise ValueError(f"{what} is {found}, must not be negative")
     return found
@@ -68,7 +69,7 @@ def checked_shape(name: str, shape: object) -> tuple[int, ...]:
     """Return an input's shape, or a shape tensor's contents, as a tuple of int. Raises TypeError."""
     if isinstance(shape, str) or not isinstance(shape, Iterable):
         raise TypeError(f"the shape of input {name!r} must be a sequence of integers, not {shape!r}")
-    return tuple(_integer(f"the shape of input {name!r}, {shape},", extent) for extent in shape)
+    return tuple(checked_integer(f"the shape of input {name!r}, {shape},", extent) for extent in shape)
 
 
 def wrong_names(what: str, given: Mapping[str, object], expected: Iterable[str]) -> ValueError:
@@ -82,13 +83,3 @@ def wrong_names(what: str, given: Mapping[str, object], expected: Iterable[str])
         if names
     ]
     return ValueError(f"{what}: {'; '.join(parts)}; expected are {', '.join(map(repr, known)) or 'none'}")
-
-
-def _integer(what: str, value: Any) -> int:
-    # NumPy's integers are integers; True, which has an index too, and 1.0 are none.
-    if not isinstance(value, bool):
-        try:
-            return operator.index(value)
-        except TypeError:
-            pass
-    raise TypeError(f"{what} must be an integer, not {value!r}")

@@ -6,7 +6,7 @@ import contextlib
 import sys
 from typing import Any, Protocol
 
-from hatch_tensoracle._arrays import NUMPY_NAMES
+from hatch_tensoracle.data_types import NUMPY_NAMES
 
 __all__ = ["ArrayLibrary", "library_of"]
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hatch_tensoracle._arrays import DevicePointer, device_pointer, stream_handle
+from hatch_tensoracle.data_types import NUMPY_NAMES, named
 from hatch_tensoracle.runtime.addresses import wrong_names
 from hatch_tensoracle.runtime.array_library import ArrayLibrary, library_of
 from hatch_tensoracle.runtime.engine_tensors import EngineTensor
@@ -18,19 +19,6 @@ from hatch_tensoracle.runtime.gpu import current_device
 __all__ = ["DevicePointer", "execute_on_arrays"]
 
 Shape = tuple[int, ...]
-
-_TYPES = {
-    "FLOAT": "fp32",
-    "HALF": "fp16",
-    "BF16": "bf16",
-    "FP8": "fp8",
-    "INT8": "i8",
-    "INT32": "i32",
-    "INT64": "i64",
-    "UINT8": "u8",
-    "BOOL": "bool",
-}
-"""What TensorRT's types are called where arrays are read."""
 
 
 def execute_on_arrays(
@@ -45,6 +33,8 @@ def execute_on_arrays(
         raise wrong_names("inputs", inputs, names)
     if not results.keys() <= set(outputs):
         raise wrong_names("out", results, outputs)
+    for tensor in tensors.values():
+        _type(tensor)  # before anything is enqueued
     placed = {name: _place(execution, name, inputs[name]) for name in names if not tensors[name].is_shape_tensor}
     _check_devices(placed)  # before there is a context on the wrong one
     library = next(filter(None, (library_of(inputs[name]) for name in placed)), None)
@@ -157,8 +147,8 @@ def _addresses(placed: Mapping[str, DevicePointer], library: ArrayLibrary | None
 
 
 def _type(tensor: EngineTensor) -> str:
-    found = _TYPES.get(tensor.dtype.name)
-    if found is None:
+    found = named(tensor.dtype.name)
+    if found not in NUMPY_NAMES:
         raise TypeError(f"tensor {tensor.name!r} is {tensor.dtype.name}, which no array is: use enqueue")
     return found
 

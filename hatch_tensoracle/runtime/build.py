@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from hatch_tensoracle.runtime.builder_config import check_settings, configure, save_timing_cache
-from hatch_tensoracle.runtime.declaration import EngineBuild, refuse_options
+from hatch_tensoracle.runtime.builder_settings import refuse_options
+from hatch_tensoracle.runtime.declaration import EngineBuild
 from hatch_tensoracle.runtime.distribution import Distribution, distribution
 from hatch_tensoracle.runtime.errors import EngineBuildError
 from hatch_tensoracle.runtime.multi_device import refuse_multi_device

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hatch_tensoracle._files import write_whole
-from hatch_tensoracle.runtime.declaration import BuilderSettings
+from hatch_tensoracle.runtime.builder_settings import BuilderSettings
 from hatch_tensoracle.runtime.distribution import Distribution
 from hatch_tensoracle.runtime.errors import EngineBuildError
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from hatch_tensoracle.runtime.build import build_serialized_engine
+from hatch_tensoracle.runtime.builder_settings import refuse_options
 from hatch_tensoracle.runtime.cache import EngineCache, SavedEngine
-from hatch_tensoracle.runtime.declaration import EngineBuild, EngineIO, refuse_options
+from hatch_tensoracle.runtime.declaration import EngineBuild
 from hatch_tensoracle.runtime.digests import weight_digests
 from hatch_tensoracle.runtime.distribution import Distribution, distribution
-from hatch_tensoracle.runtime.engine_io import check_io
-from hatch_tensoracle.runtime.errors import CorruptEngineError, EngineConditionError
+from hatch_tensoracle.runtime.engine_io import EngineIO, check_io
+from hatch_tensoracle.runtime.errors import CorruptEngineError, EngineConditionError, logged
 from hatch_tensoracle.runtime.gpu import current_gpu
 from hatch_tensoracle.runtime.identity import differences, engine_conditions
 from hatch_tensoracle.runtime.needed_creators import missing_creators, used_creators
@@ -166,14 +167,14 @@ def _deserialize(saved: SavedEngine, declaration: EngineBuild, tensorrt: Distrib
                 file=str(saved.path),
                 remedy="Name the library that has it in open_engine(plugins=...).",
             )
-    with tensorrt.messages() as logged:
+    with tensorrt.messages() as messages:
         runtime = tensorrt.module.Runtime(tensorrt.logger)
         if declaration.settings.version_compatible or declaration.settings.embed_plugins:
             runtime.engine_host_code_allowed = True  # such plans carry code that runs on the host
         engine = runtime.deserialize_cuda_engine(saved.plan)
     if engine is None:
         raise CorruptEngineError(
-            f"cannot be deserialized by {tensorrt}, which logged: {'; '.join(logged) or '(nothing)'}",
+            f"cannot be deserialized by {tensorrt}{logged(messages)}",
             file=str(saved.path),
             remedy="Does open_engine(plugins=...) name all plugin libraries? If so, build it again: force_rebuild=True",
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hatch_tensoracle.errors import TensoracleError
 
 __all__ = [
@@ -13,7 +15,13 @@ __all__ = [
     "ExecutionError",
     "GpuError",
     "PluginLibraryError",
+    "logged",
 ]
+
+
+def logged(messages: Iterable[str]) -> str:
+    """Return the end of a message that says what TensorRT said."""
+    return "; TensorRT logged:" + ("".join(f"\n  {message}" for message in messages) or "\n  (nothing)")
 
 
 class GpuError(TensoracleError):
@@ -48,8 +56,7 @@ class EngineBuildError(TensoracleError, RuntimeError):
 
     def __str__(self) -> str:
         """Say what, and what TensorRT said."""
-        logged = "".join(f"\n  {message}" for message in self.messages) or "\n  (TensorRT logged nothing)"
-        return f"{self.cause}; TensorRT logged:{logged}"
+        return self.cause + logged(self.messages)
 
 
 class EngineCacheError(TensoracleError):

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from threading import get_ident
 from typing import Any, Protocol, Self, SupportsIndex
 
-from hatch_tensoracle.runtime.addresses import (
-    check_aliases,
-    checked_address,
-    checked_addresses,
-    checked_count,
-    checked_stream,
-)
+from hatch_tensoracle.runtime.addresses import check_aliases, checked_addresses, checked_stream
 from hatch_tensoracle.runtime.distribution import Distribution
 from hatch_tensoracle.runtime.engine_tensors import EngineTensor, read_tensors
-from hatch_tensoracle.runtime.errors import ExecutionError
+from hatch_tensoracle.runtime.errors import ExecutionError, logged
 from hatch_tensoracle.runtime.input_shapes import InputShapes
-from hatch_tensoracle.runtime.output_allocator import Allocate, OutputAllocator, output_allocator
+from hatch_tensoracle.runtime.output_allocator import Allocate
+from hatch_tensoracle.runtime.output_allocators import OutputAllocators
+from hatch_tensoracle.runtime.sole_use import SoleUse
+from hatch_tensoracle.runtime.workspace import Workspace
 
 __all__ = ["EngineExecution", "OpenEngine"]
 
 Shape = tuple[int, ...]
-_ALIGNMENT = 256
-"""Bytes, of device memory that a context is given: IExecutionContext.set_device_memory's documentation."""
 
 
 class OpenEngine(Protocol):
@@ -65,15 +58,12 @@ class EngineExecution:
         """The tensors that `enqueue` takes addresses of: no shape tensors, no outputs with an allocator."""
         self._shapes = InputShapes(self._engine, self.tensors)
         self._aliases = [(t.name, t.aliased_input) for t in self.tensors.values() if t.aliased_input is not None]
-        self.allocators: dict[str, OutputAllocator] = {}
+        self.allocators = OutputAllocators()
         """Those that outputs have."""
-        self._has_own_workspace = not caller_workspace
-        self._workspace = (0, 0)
+        self._workspace = Workspace(is_callers=caller_workspace)
         self._is_ready = False
         """Whether nothing but addresses is missing for an enqueue."""
-        self._stream: int | None = None
-        self._thread: int | None = None
-        self._lock = threading.Lock()
+        self._use = SoleUse()
         self._resources = contextlib.ExitStack()
         self._messages: deque[str] = self._resources.enter_context(self._distribution.messages())
         """What TensorRT logged since the last call began."""
@@ -86,16 +76,12 @@ class EngineExecution:
 
     def close(self) -> None:
         """Release the context and then the engine. It does not wait for the GPU; again, it does nothing."""
-        if not self._lock.acquire(blocking=False):
-            raise ExecutionError("the execution is in use by another call and cannot be closed")
-        try:
+        with self._use:
             self._context = None
             self.allocators.clear()
             self._is_ready = False
             self._engine = self._handle = None
             self._resources.close()
-        finally:
-            self._lock.release()
 
     @property
     def distribution(self) -> Distribution:
@@ -163,18 +149,7 @@ class EngineExecution:
             tensor = self._tensor(name)
             if tensor.is_input or tensor.is_shape_tensor:
                 raise ValueError(f"tensor {name!r} is no output in device memory")
-            present = self.allocators.get(name)
-            if present is not None and allocator is not None:
-                present.use(allocator)
-            elif allocator is not None:
-                made = output_allocator(self._distribution.module, allocator)
-                if not context.set_output_allocator(name, made):
-                    raise self._refused(f"to take an allocator for output {name!r}")
-                self.allocators[name] = made
-            elif present is not None:
-                if not context.set_output_allocator(name, None):
-                    raise self._refused(f"to let go the allocator of output {name!r}")
-                self.allocators.pop(name).use(None)
+            self.allocators.change(context, name, allocator, self._distribution.module, self._refused)
             self.buffers = tuple(
                 each.name
                 for each in self.tensors.values()
@@ -191,15 +166,9 @@ class EngineExecution:
     def set_workspace(self, address: SupportsIndex, size: SupportsIndex) -> None:
         """Give TensorRT working memory on the device, aligned to 256 bytes, for as long as it executes."""
         with self._in_use() as context:
-            if self._has_own_workspace:
-                raise ExecutionError("TensorRT has its own workspace: create the execution with caller_workspace=True")
-            found, length = checked_address("the workspace", address), checked_count("the workspace's size", size)
-            if found % _ALIGNMENT:
-                raise ValueError(f"the workspace's address {found:#x} is not aligned to {_ALIGNMENT} bytes")
-            if length < (needed := self._needed_workspace(context)):
-                raise ValueError(f"the workspace has {length} bytes; {needed} are needed")
-            self._workspace = found, length
-            context.set_device_memory(found, length)
+            needed = self._needed_workspace(context) if self._workspace.is_callers else 0
+            self._workspace.set(address, size, needed)
+            context.set_device_memory(*self._workspace.memory)
             self._is_ready = False
 
     def warm_up(
@@ -232,29 +201,26 @@ class EngineExecution:
 
         Raises TypeError or ValueError for addresses and handles, before TensorRT has seen any.
         """
-        if not self._lock.acquire(blocking=False):
-            raise _concurrent()
-        try:
+        with self._use as use:
             self._messages.clear()
-            if not self._is_ready or get_ident() != self._thread:
+            use.check()
+            if not self._is_ready:
                 self._get_ready()
             if type(stream) is not int or stream < 0:
                 stream = checked_stream(stream)
             found = checked_addresses(self.buffers, addresses)
             if self._aliases:
                 check_aliases(self._aliases, found)
-            if stream != self._stream:
-                self._take_stream(stream)
+            if stream != use.stream:
+                use.take(stream)
             context = self._context
             for name, address in found.items():
                 if not context.set_tensor_address(name, address):
                     raise self._refused(f"the address of tensor {name!r}")
-            for allocator in self.allocators.values():
-                allocator.error = None
+            if self.allocators:
+                self.allocators.forget_errors()
             if not context.execute_async_v3(stream):
-                raise self._refused("to execute") from self._allocator_error()
-        finally:
-            self._lock.release()
+                raise self._refused("to execute") from self.allocators.error
 
     def __call__(
         self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None, *, stream: Any = None
@@ -275,24 +241,18 @@ class EngineExecution:
     def release_stream(self) -> None:
         """Say that all work is complete, or that the next stream waits for it: the next may be any stream."""
         with self._in_use():
-            self._stream = None
+            self._use.stream = None
 
     def _create_context(self) -> Any:
         """Make TensorRT's context: the one place where its configuration is chosen."""
-        strategies = self._distribution.module.ExecutionContextAllocationStrategy
-        strategy = strategies.STATIC if self._has_own_workspace else strategies.USER_MANAGED
-        return self._engine.create_execution_context(strategy)
+        return self._engine.create_execution_context(self._workspace.strategy(self._distribution.module))
 
     @contextlib.contextmanager
     def _in_use(self) -> Iterator[Any]:
         """Keep others out, and hand out the context."""
-        if not self._lock.acquire(blocking=False):
-            raise _concurrent()
-        try:
+        with self._use:
             self._messages.clear()
             yield self._open_context()
-        finally:
-            self._lock.release()
 
     def _check_open(self) -> None:
         if self._handle is None:
@@ -300,11 +260,10 @@ class EngineExecution:
 
     def _open_context(self) -> Any:
         self._check_open()
-        if self._thread not in {None, get_ident()}:
-            raise ExecutionError("the execution belongs to the thread that used it first: create one for each thread")
+        self._use.check()
         if self._context is None:
-            self._thread = get_ident()
             context = self._create_context()
+            self._use.claim()  # after it, as TensorRT makes a CUDA context where there is none
             if context is None:
                 raise self._refused("to create an execution context")
             self._context = context
@@ -317,20 +276,12 @@ class EngineExecution:
     ) -> None:
         self._is_ready = False
         if profile != self._shapes.profile:
-            if stream is None and self._stream is None:
+            stream = self._use.stream if stream is None else stream
+            if stream is None:
                 raise ValueError(f"the shapes need profile {profile}: give the stream on which to change to it")
-            self._take_stream(checked_stream(self._stream if stream is None else stream))
-        for allocator in self.allocators.values():
-            allocator.shape = None
-        self._shapes.apply(context, wanted, profile, self._stream or 0, self._refused)
-
-    def _take_stream(self, stream: int) -> None:
-        if self._stream not in {None, stream}:
-            raise ExecutionError(
-                f"the last work is on stream {self._stream:#x}, this is for {stream:#x}, and a context's work must not "
-                "overlap: call release_stream() once it is complete or the new stream waits for it"
-            )
-        self._stream = stream
+            self._use.take(checked_stream(stream))
+        self.allocators.forget_shapes()
+        self._shapes.apply(context, wanted, profile, self._use.stream or 0, self._refused)
 
     def _get_ready(self) -> None:
         """Raise for whatever is missing for an enqueue but addresses."""
@@ -339,12 +290,7 @@ class EngineExecution:
         for name, shape in self._shapes.outputs.items():
             if -1 in shape and name not in self.allocators:
                 raise ExecutionError(f"the data decide the size of output {name!r}: call set_output_allocator first")
-        if not self._has_own_workspace and (needed := self._needed_workspace(context)):
-            if needed > self._workspace[1]:
-                raise ExecutionError(
-                    f"the workspace has {self._workspace[1]} bytes; {needed} are needed for the shapes"
-                )
-            context.set_device_memory(*self._workspace)
+        self._workspace.give(context, self._shapes.profile)
         self._is_ready = True
 
     def _current_shapes(self) -> Mapping[str, Shape]:
@@ -354,15 +300,8 @@ class EngineExecution:
         return self._shapes.current
 
     def _needed_workspace(self, context: Any) -> int:
-        size: int
-        if self._shapes.current is None or self._has_own_workspace:
-            size = self._engine.get_device_memory_size_for_profile_v2(self._shapes.profile)
-        else:
-            size = context.update_device_memory_size_for_shapes()
-        return size
-
-    def _allocator_error(self) -> Exception | None:
-        return next((each.error for each in self.allocators.values() if each.error is not None), None)
+        has_shapes = self._shapes.current is not None
+        return self._workspace.needed(context, self._shapes.profile, has_shapes=has_shapes)
 
     def _tensor(self, name: str) -> EngineTensor:
         if name not in self.tensors:
@@ -370,10 +309,4 @@ class EngineExecution:
         return self.tensors[name]
 
     def _refused(self, what: str) -> ExecutionError:
-        # A copy: other threads may log meanwhile.
-        logged = "".join(f"\n  {message}" for message in tuple(self._messages)) or "\n  (TensorRT logged nothing)"
-        return ExecutionError(f"TensorRT refuses {what}; it logged:{logged}")
-
-
-def _concurrent() -> ExecutionError:
-    return ExecutionError("the execution is in use by another call: an execution is for one caller at a time")
+        return ExecutionError(f"TensorRT refuses {what}{logged(tuple(self._messages))}")  # others may log meanwhile

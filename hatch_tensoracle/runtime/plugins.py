@@ -14,7 +14,7 @@ from typing import Any
 
 from hatch_tensoracle.elf import ElfError, LibraryImage
 from hatch_tensoracle.runtime.distribution import Distribution, distribution
-from hatch_tensoracle.runtime.errors import PluginLibraryError
+from hatch_tensoracle.runtime.errors import PluginLibraryError, logged
 from hatch_tensoracle.runtime.mapping import is_code_mapped
 from hatch_tensoracle.runtime.plugin_creators import CreatorKey, creators_of
 
@@ -192,7 +192,7 @@ def _refusal(path: Path, known: Iterable[CreatorKey], messages: Iterable[str], t
     for creator in taken:
         owner = _owner(creator, tensorrt.name)
         return f"{tensorrt} has {creator} already, of {owner}; one process cannot have both"
-    return "\n  ".join([f"is refused by {tensorrt}, which logged:", *(messages or ["(nothing)"])])
+    return f"is refused by {tensorrt}{logged(messages)}"
 
 
 def _owner(creator: CreatorKey, tensorrt: str) -> str:

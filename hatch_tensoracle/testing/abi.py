@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
-from hatch_tensoracle.data_types import DATA_TYPES
+from hatch_tensoracle import data_types
 
 __all__ = [
     "DATA_TYPES",
@@ -25,6 +25,7 @@ __all__ = [
 MAX_DIMS = 8
 
 # In the order of their values.
+DATA_TYPES = tuple(data_types.DATA_TYPES)
 FORMATS = (
     *("LINEAR", "CHW2", "HWC8", "CHW4", "CHW16", "CHW32", "DHWC8", "CDHW32", "HWC"),
     *("DLA_LINEAR", "DLA_HWC4", "HWC16", "DHWC"),

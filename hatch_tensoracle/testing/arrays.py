@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hatch_tensoracle._arrays import NUMPY_NAMES
+from hatch_tensoracle.data_types import NUMPY_NAMES
 from hatch_tensoracle.testing.tensors import Shape
 
 __all__ = ["from_bytes", "host_array"]

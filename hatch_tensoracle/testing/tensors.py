@@ -6,26 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from hatch_tensoracle.data_types import DATA_TYPES
 from hatch_tensoracle.testing import abi
 
 __all__ = ["Shape", "Tensor", "byte_size", "describe_shape"]
 
 Shape = tuple[int, ...]
-
-_BITS = {
-    "fp32": 32,
-    "fp16": 16,
-    "bf16": 16,
-    "fp8": 8,
-    "fp4": 4,
-    "e8m0": 8,
-    "i4": 4,
-    "i8": 8,
-    "i32": 32,
-    "i64": 64,
-    "u8": 8,
-    "bool": 8,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +69,7 @@ class Tensor:
 
 def byte_size(type_: str, shape: Sequence[int]) -> int:
     """Bytes of a tensor."""
-    return (math.prod(shape) * _BITS[type_] + 7) // 8
+    return (math.prod(shape) * DATA_TYPES[type_].bits + 7) // 8
 
 
 def describe_shape(shape: Sequence[int]) -> str:

@@ -156,7 +156,7 @@ def _tuning_tables(i: int, tuning: Tuning, configurations: Sequence[Configuratio
             _table("ExtentRange", f"kEXTENTS_{i}_{j}", [f"{least}, {greatest}" for least, greatest in extents])
         )
         rows.append(f"kEXTENTS_{i}_{j}, {len(extents)}, {configuration}")
-    types = [str(DATA_TYPES.index(type_)) for type_ in tuning.types]
+    types = [str(list(DATA_TYPES).index(type_)) for type_ in tuning.types]
     fields = [_field(name, value) for name, value in tuning.fields.items()]
     return (
         "".join(tables)

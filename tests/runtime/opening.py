@@ -18,8 +18,8 @@ from unittest.mock import patch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from hatch_tensoracle.runtime import engine
-from hatch_tensoracle.runtime.declaration import EngineIO, TensorSpec
 from hatch_tensoracle.runtime.engine import EngineHandle, open_engine
+from hatch_tensoracle.runtime.engine_io import EngineIO, TensorSpec
 from runtime import stand_in
 from runtime.conditions import DECLARATION, GPU
 

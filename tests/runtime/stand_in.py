@@ -121,6 +121,7 @@ class DataType(enum.Enum):
     FP8 = 6
     BF16 = 7
     INT64 = 8
+    FP4 = 10
 
     @property
     def itemsize(self) -> int:

@@ -7,13 +7,11 @@ import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from hatch_tensoracle.runtime import BuilderSettings, EngineBuild, EngineIO, InputShape, TensorSpec
-from hatch_tensoracle.runtime.declaration import refuse_options
+from hatch_tensoracle.runtime import BuilderSettings, EngineBuild, InputShape
 
 X = InputShape.ranged((1, 8), (2, 8), (4, 8))
 
@@ -102,51 +100,6 @@ def test_a_graph_without_inputs_has_a_profile() -> None:
     assert build(inputs={}).profile_count == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "kind", "message"),
-    [
-        ({"tf32": True}, ValueError, "tf32 must be false"),
-        ({"tf32": 0}, TypeError, "tf32 must be true or false, not 0"),
-        ({"embed_plugins": 1}, TypeError, "embed_plugins must be true or false"),
-        ({"workspace_limit": -1}, ValueError, "workspace_limit is -1 bytes"),
-        ({"workspace_limit": True}, TypeError, "workspace_limit must be an integer, not True"),
-        ({"optimization_level": 6}, ValueError, "optimization_level is 6, must be 0 to 5"),
-        ({"hardware_compatibility": "all"}, ValueError, "must be one of none, ampere_plus, same_compute_capability"),
-        ({"compute_capabilities": "sm89"}, TypeError, "must be a sequence of names"),
-        ({"compute_capabilities": ["8.9"]}, ValueError, "'8.9' is not like 'sm89'"),
-        ({"compute_capabilities": ["sm89", "sm89"]}, ValueError, "each once"),
-        ({"compute_capabilities": ["current", "sm89"]}, ValueError, "`current` alone"),
-        ({"workspace_limt": 1}, TypeError, "workspace_limt"),
-    ],
-)
-def test_wrong_settings_are_refused(options: dict[str, Any], kind: type[Exception], message: str) -> None:
-    with pytest.raises(kind, match=message):
-        BuilderSettings(**options)
-
-
-@pytest.mark.parametrize(
-    "option",
-    ["cuda_graph_strategy", "dynamic_shapes_kernel_specialization_strategy", "runtime_cache", "runtime_cache_path"],
-)
-@pytest.mark.parametrize(
-    "place",
-    [
-        build,
-        BuilderSettings,
-        lambda **options: refuse_options("open_engine", options),
-    ],
-    ids=["EngineBuild", "BuilderSettings", "a function"],
-)
-def test_an_option_that_moved_is_refused_with_its_place_today(place: Callable[..., object], option: str) -> None:
-    with pytest.raises(TypeError, match=rf"no option '{option}'.*RuntimeSettings in hatch_tensoracle\.runtime"):
-        place(**{option: "lazy"})
-
-
-def test_an_option_that_never_was_is_refused_by_a_function() -> None:
-    with pytest.raises(TypeError, match=r"^open_engine has no option 'grph'$"):
-        refuse_options("open_engine", {"grph": 1})
-
-
 def test_a_declaration_is_hashed_pickled_and_replaced() -> None:
     declaration = build(settings=BuilderSettings(timing_cache=Path("/a/cache"), compute_capabilities=["sm89"]))
     assert pickle.loads(pickle.dumps(declaration)) == declaration  # noqa: S301 - our own
@@ -189,30 +142,3 @@ def test_whatever_changes_the_engine_changes_the_identity(changed: EngineBuild) 
 def test_every_setting_is_in_the_identity_or_known_not_to_be() -> None:
     assert {item.name for item in dataclasses.fields(BuilderSettings)} == {"timing_cache", "tf32", *SETTINGS}
     assert build(settings=BuilderSettings(timing_cache="a")).identity() == build().identity()
-
-
-def test_tensorrts_own_names_become_plain_ones() -> None:
-    half, host, linear = (SimpleNamespace(name=name) for name in ("HALF", "HOST", "LINEAR"))
-    spec = TensorSpec(half, (1, -1), host, linear)  # type: ignore[arg-type]
-    assert spec == TensorSpec("fp16", [1, -1], location="host", format="linear")  # type: ignore[arg-type]
-    assert spec.format == "LINEAR"
-
-
-@pytest.mark.parametrize(
-    ("make", "kind", "message"),
-    [
-        (lambda: TensorSpec("float", (1,)), ValueError, "dtype must be one of fp32, .*, not 'float'"),
-        (lambda: TensorSpec("fp32", (-2,)), ValueError, "must have extents, or -1"),
-        (lambda: TensorSpec("fp32", (True,)), TypeError, "must be an integer, not True"),
-        (lambda: TensorSpec("fp32", (1,), location="gpu"), ValueError, "must be device or host, not 'gpu'"),
-        (lambda: EngineIO(inputs={"x": (1,)}, outputs={}), TypeError, "inputs: 'x' must be a name"),  # type: ignore[dict-item]
-        (
-            lambda: EngineIO(inputs={"x": TensorSpec("fp32", ())}, outputs={"x": TensorSpec("fp32", ())}),
-            ValueError,
-            "'x' is declared as input and as output",
-        ),
-    ],
-)
-def test_a_wrong_tensor_declaration_is_refused(make: Callable[[], object], kind: type[Exception], message: str) -> None:
-    with pytest.raises(kind, match=message):
-        make()

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
+from hatch_tensoracle.runtime import BuilderSettings, EngineBuild, EngineIO, InputShape, TensorSpec
 from hatch_tensoracle.runtime import engine as engine_module
 from hatch_tensoracle.runtime.cache import EngineCache
-from hatch_tensoracle.runtime.declaration import BuilderSettings, EngineBuild, EngineIO, InputShape, TensorSpec
 from hatch_tensoracle.runtime.distribution import distribution
 from hatch_tensoracle.runtime.errors import CorruptEngineError, EngineCacheError, EngineConditionError, EngineIOError
 from hatch_tensoracle.runtime.needed_creators import missing_creators, used_creators
@@ -283,7 +283,7 @@ def test_a_profile_that_is_not_as_declared_is_named() -> None:
 def test_values_of_shape_tensors_are_compared() -> None:
     values = InputShape.values((1, 2), (4, 2), (8, 2))
     s = stand_in.tensor("INPUT", (2,), dtype="INT64", values=[[(1, 2), (4, 2), (8, 2)]])
-    graph, spec = with_tensors(s=s), TensorSpec("int64", (2,), location="host")
+    graph, spec = with_tensors(s=s), TensorSpec("i64", (2,), location="host")
     io = EngineIO(inputs={"x": X, "s": spec}, outputs={"y": Y})
     declaration = dataclasses.replace(DECLARATION, inputs={**DECLARATION.inputs, "s": values})
     assert opened_example(graph, declaration=declaration, io=io).was_built

@@ -38,7 +38,7 @@ def test_a_library_error_names_the_file_and_what_to_do() -> None:
 def test_a_build_error_is_a_runtime_error_and_shows_what_tensorrt_said() -> None:
     assert isinstance(ERRORS[1], RuntimeError)
     assert str(ERRORS[1]) == "no engine; TensorRT logged:\n  first\n  second"
-    assert str(EngineBuildError("no engine")) == "no engine; TensorRT logged:\n  (TensorRT logged nothing)"
+    assert str(EngineBuildError("no engine")) == "no engine; TensorRT logged:\n  (nothing)"
 
 
 def test_an_execution_error_is_a_runtime_error() -> None:

@@ -131,7 +131,9 @@ def test_a_partial_failure_blocks_until_all_succeeds(opened: Opener, failing: tu
 
 def test_what_tensorrt_logged_is_in_the_error(execution: EngineExecution) -> None:
     FAILING.add(("set_input_shape", "x"))
-    with pytest.raises(ExecutionError, match=r"shape \(4, 2\) of input 'x'; it logged:\n  x is no input whose shape"):
+    with pytest.raises(
+        ExecutionError, match=r"shape \(4, 2\) of input 'x'; TensorRT logged:\n  x is no input whose shape"
+    ):
         execution.set_input_shapes({"x": (4, 2)})
 
 
@@ -256,7 +258,7 @@ def test_a_refused_enqueue_takes_no_stream(ready: EngineExecution) -> None:
 
 def test_what_tensorrt_refuses_to_execute_is_an_error(ready: EngineExecution) -> None:
     FAILING.add(("execute_async_v3",))
-    with pytest.raises(ExecutionError, match=r"TensorRT refuses to execute; it logged:\n  not all is set"):
+    with pytest.raises(ExecutionError, match=r"TensorRT refuses to execute; TensorRT logged:\n  not all is set"):
         ready.enqueue(GOOD, stream=0)
     FAILING.clear()
     FAILING.add(("set_tensor_address", "y"))
@@ -266,7 +268,9 @@ def test_what_tensorrt_refuses_to_execute_is_an_error(ready: EngineExecution) ->
 
 def test_a_context_that_cannot_be_made_is_an_error(execution: EngineExecution) -> None:
     FAILING.add(("create_execution_context",))
-    with pytest.raises(ExecutionError, match="to create an execution context; it logged:\n  the stand-in was told"):
+    with pytest.raises(
+        ExecutionError, match="to create an execution context; TensorRT logged:\n  the stand-in was told"
+    ):
         execution.set_input_shapes({"x": (4, 2)})
 
 
@@ -293,6 +297,20 @@ def test_another_thread_is_refused(ready: EngineExecution) -> None:
     for call in (lambda: ready.enqueue(GOOD, stream=0), lambda: ready.get_tensor_shape("y")):
         assert "belongs to the thread that used it first" in str(on_another_thread(call))
     ready.enqueue(GOOD, stream=0)
+
+
+def test_another_cuda_context_is_refused(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    current = [0x10]
+    monkeypatch.setattr("hatch_tensoracle.runtime.sole_use.current_context_reader", lambda: lambda: current[0])
+    execution = EngineExecution(opened(x=FIXED))
+    execution.enqueue({"x": 256}, stream=0)
+    current[0] = 0x20
+    for call in (lambda: execution.enqueue({"x": 256}, stream=0), lambda: execution.get_tensor_shape("x")):
+        with pytest.raises(ExecutionError, match="in the CUDA context 0x10 and belongs to it; the current one is 0x20"):
+            call()
+    assert len(calls("execute_async_v3")) == 1
+    current[0] = 0x10
+    execution.enqueue({"x": 256}, stream=0)
 
 
 def test_the_thread_that_uses_it_first_has_it(execution: EngineExecution) -> None:
@@ -451,7 +469,7 @@ def test_messages_may_arrive_while_an_error_is_made(filtering: EngineExecution) 
 
     filtering.set_input_shapes({"x": (4, 2)})
     filtering.set_output_allocator("y", lambda *_: logger.log(stand_in.ILogger.ERROR, Message()) or 0)
-    with pytest.raises(ExecutionError, match=r"it logged:\n  the first\n  no memory for y"):
+    with pytest.raises(ExecutionError, match=r"TensorRT logged:\n  the first\n  no memory for y"):
         filtering.enqueue({"x": 256}, stream=3)
 
 

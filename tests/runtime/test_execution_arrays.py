@@ -282,6 +282,14 @@ def test_arrays_on_another_gpu_than_the_current_one_are_refused(
     assert executed()[-1] == ("execute_async_v3", 0)
 
 
+def test_a_type_that_no_array_has_is_refused_before_anything_is_enqueued(opened: Opener) -> None:
+    execution = EngineExecution(opened(x=X, y=tensor("OUTPUT", ("x.0",), dtype="FP4")))
+    execution.set_output_allocator("y", lambda *_: 4096)
+    with pytest.raises(TypeError, match="tensor 'y' is FP4, which no array is: use enqueue"):
+        execution({"x": DevicePointer(256, *X4)}, stream=0)
+    assert executed() == []
+
+
 def test_arrays_on_the_host_are_refused_by_name(opened: Opener) -> None:
     with pytest.raises(TypeError, match="tensor 'x': a ndarray is not in device memory"):
         EngineExecution(opened(x=X, y=Y))({"x": np.zeros((4, 2), np.float32)}, stream=0)

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from hatch_tensoracle.runtime.declaration import BuilderSettings, InputShape
+from hatch_tensoracle.runtime.builder_settings import BuilderSettings
+from hatch_tensoracle.runtime.declaration import InputShape
 from hatch_tensoracle.runtime.identity import differences, identity_of
 from runtime.conditions import DECLARATION, GPU, conditions
 

@@ -1,0 +1,33 @@
+"""What callers hand over as numbers and words, checked by what it is for."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any, get_args
+
+__all__ = ["check_choice", "checked_integer", "checked_integers"]
+
+
+def check_choice(what: str, value: object, choices: Any) -> None:
+    """Raise ValueError for what is none of the words of a Literal."""
+    if value not in get_args(choices):
+        raise ValueError(f"{what} must be one of {', '.join(get_args(choices))}, not {value!r}")
+
+
+def checked_integers(what: str, values: object) -> tuple[int, ...]:
+    """Return a sequence of integers as a tuple of int. Raises TypeError."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise TypeError(f"{what} must be a sequence of integers, not {values!r}")
+    return tuple(checked_integer(what, value) for value in values)
+
+
+def checked_integer(what: str, value: Any) -> int:
+    """Return an integer as int. Raises TypeError."""
+    # NumPy's integers are integers; True, which has an index too, and 1.0 are none.
+    if not isinstance(value, bool):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise TypeError(f"{what} must be an integer, not {value!r}")
