@@ -1,4 +1,4 @@
-"""Registers plugin libraries, builds, keeps and executes TensorRT engines."""
+"""Registers plugin libraries, builds, keeps and executes TensorRT engines, and compares what they put out."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ TYPE_CHECKING = False  # type checkers take it as true; importing it from typing
 if TYPE_CHECKING:
     from hatch_tensoracle.runtime.arrays import DevicePointer
     from hatch_tensoracle.runtime.build import build_serialized_engine
+    from hatch_tensoracle.runtime.comparison import ComparedElement, OutputComparison, compare_outputs
     from hatch_tensoracle.runtime.declaration import BuilderSettings, EngineBuild, EngineIO, InputShape, TensorSpec
     from hatch_tensoracle.runtime.engine import EngineHandle, open_engine
+    from hatch_tensoracle.runtime.error_plot import plot_errors
     from hatch_tensoracle.runtime.errors import (
         CorruptEngineError,
         EngineBuildError,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BuilderSettings",
+    "ComparedElement",
     "CorruptEngineError",
     "DevicePointer",
     "EngineBuild",
@@ -40,13 +43,16 @@ __all__ = [
     "ExecutionError",
     "GpuError",
     "InputShape",
+    "OutputComparison",
     "PluginLibrary",
     "PluginLibraryError",
     "TensorSpec",
     "add_plugin",
     "build_serialized_engine",
+    "compare_outputs",
     "onnx_graph",
     "open_engine",
+    "plot_errors",
     "plugin_library",
     "register_plugins",
 ]
@@ -54,8 +60,10 @@ __all__ = [
 _MODULES = {
     "arrays": ("DevicePointer",),
     "build": ("build_serialized_engine",),
+    "comparison": ("ComparedElement", "OutputComparison", "compare_outputs"),
     "declaration": ("BuilderSettings", "EngineBuild", "EngineIO", "InputShape", "TensorSpec"),
     "engine": ("EngineHandle", "open_engine"),
+    "error_plot": ("plot_errors",),
     "errors": (
         "CorruptEngineError",
         "EngineBuildError",
