@@ -32,7 +32,7 @@ LAYERS = {
     "leaves": Layer(
         tuple(
             f"hatch_tensoracle.{name}"
-            for name in ("_decode", "_files", "_paths", "data_types", "errors", "targets", "tuning")
+            for name in ("_blocks", "_decode", "_files", "_paths", "data_types", "errors", "targets", "tuning")
         ),
         third_party=("platformdirs",),
     ),
@@ -73,7 +73,7 @@ LAYERS = {
     "runtime": Layer(
         ("hatch_tensoracle.runtime", "hatch_tensoracle.runtime.*"),
         below=("leaves", "arrays", "manifest", "formats", "inspection"),
-        third_party=("filelock", "numpy", "platformdirs", "rich"),
+        third_party=("filelock", "matplotlib", "numpy", "platformdirs", "rich"),
     ),
     "producer": Layer(
         ("tensoracle_producer", "tensoracle_producer.*"),

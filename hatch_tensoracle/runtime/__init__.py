@@ -1,4 +1,4 @@
-"""Registers plugin libraries, builds, keeps and executes TensorRT engines."""
+"""Registers plugin libraries, builds, keeps and executes TensorRT engines, and compares what they put out."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ if TYPE_CHECKING:
     from hatch_tensoracle.runtime.arrays import DevicePointer
     from hatch_tensoracle.runtime.build import build_serialized_engine
     from hatch_tensoracle.runtime.builder_settings import BuilderSettings
+    from hatch_tensoracle.runtime.comparison import ComparedElement, OutputComparison, compare_outputs
     from hatch_tensoracle.runtime.declaration import EngineBuild, InputShape
     from hatch_tensoracle.runtime.engine import EngineHandle, open_engine
     from hatch_tensoracle.runtime.engine_io import EngineIO, TensorSpec
+    from hatch_tensoracle.runtime.error_plot import plot_errors
     from hatch_tensoracle.runtime.errors import (
         CorruptEngineError,
         EngineBuildError,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BuilderSettings",
+    "ComparedElement",
     "CorruptEngineError",
     "DevicePointer",
     "EngineBuild",
@@ -42,13 +45,16 @@ __all__ = [
     "ExecutionError",
     "GpuError",
     "InputShape",
+    "OutputComparison",
     "PluginLibrary",
     "PluginLibraryError",
     "TensorSpec",
     "add_plugin",
     "build_serialized_engine",
+    "compare_outputs",
     "onnx_graph",
     "open_engine",
+    "plot_errors",
     "plugin_library",
     "register_plugins",
 ]
@@ -57,9 +63,11 @@ _MODULES = {
     "arrays": ("DevicePointer",),
     "build": ("build_serialized_engine",),
     "builder_settings": ("BuilderSettings",),
+    "comparison": ("ComparedElement", "OutputComparison", "compare_outputs"),
     "declaration": ("EngineBuild", "InputShape"),
     "engine": ("EngineHandle", "open_engine"),
     "engine_io": ("EngineIO", "TensorSpec"),
+    "error_plot": ("plot_errors",),
     "errors": (
         "CorruptEngineError",
         "EngineBuildError",
