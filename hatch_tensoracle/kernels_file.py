@@ -13,10 +13,10 @@ from typing import Any
 
 from hatch_tensoracle.errors import ConfigurationError
 
-__all__ = ["load_kernels"]
+__all__ = ["Beside", "load_kernels"]
 
 
-class _Beside:
+class Beside:
     """The files below a directory, without those of an environment that lies there too, such as .venv."""
 
     def __init__(self, directory: Path) -> None:
@@ -33,7 +33,7 @@ def load_kernels(file: Path, name: str) -> tuple[Any, ...]:
     What the file prints goes to stderr, modules beside it can be imported, and nothing of it stays in `sys.modules`.
     Raises ConfigurationError with the line of the author's code that failed.
     """
-    beside = _Beside(file.parent)
+    beside = Beside(file.parent)
     with _importing(beside):
         module = _load(file, beside)
         try:
@@ -50,7 +50,7 @@ def load_kernels(file: Path, name: str) -> tuple[Any, ...]:
     return tuple(kernels)
 
 
-def _load(file: Path, beside: _Beside) -> ModuleType:
+def _load(file: Path, beside: Beside) -> ModuleType:
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None  # noqa: S101 - for a .py file there is one
     assert spec.loader is not None  # noqa: S101
@@ -70,7 +70,7 @@ def _load(file: Path, beside: _Beside) -> ModuleType:
     return module
 
 
-def _place(error: BaseException, file: Path, beside: _Beside) -> str:
+def _place(error: BaseException, file: Path, beside: Beside) -> str:
     """`file:line` of the deepest frame in the author's code."""
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_file():
         return f"{error.filename}:{error.lineno}"
@@ -79,7 +79,7 @@ def _place(error: BaseException, file: Path, beside: _Beside) -> str:
 
 
 @contextlib.contextmanager
-def _importing(beside: _Beside) -> Iterator[None]:
+def _importing(beside: Beside) -> Iterator[None]:
     modules, path, bytecode = dict(sys.modules), list(sys.path), sys.dont_write_bytecode
     sys.path.insert(0, str(beside.directory))
     sys.dont_write_bytecode = True  # it would stay in the author's tree

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from hatch_tensoracle.bundle import Bundle
 from hatch_tensoracle.cmake import build_library
 from hatch_tensoracle.config import LibraryConfig
-from hatch_tensoracle.errors import ConfigurationError
+from hatch_tensoracle.incremental import make_bundle
 from hatch_tensoracle.inspection import inspect_bundle, manifest_name
-from hatch_tensoracle.kernels_file import load_kernels
-from hatch_tensoracle.tuning import Tuning, read_tuning
 
 __all__ = ["make_library"]
 
@@ -22,38 +21,10 @@ def make_library(config: LibraryConfig, root: Path, output: Path, progress: Call
     `output` gets `bundle/`, and library and manifest at their paths in the wheel. Raises ConfigurationError,
     BuildError, BundleError, or an error of the producer.
     """
-    kernels = load_kernels((root / config.kernels_file).resolve(), config.kernels_name)
     bundle_directory, library = output / "bundle", output / config.library
-    goals = (*config.targets, *([f"{config.ptx} PTX"] if config.ptx else []))
-    progress(f"compiling {len(kernels)} kernels for {', '.join(goals)}")
-    tuning = read_tuning(root / config.tuning) if config.tuning is not None else ()
-    bundle = _compile(kernels, tuning, config, bundle_directory, progress)
+    make_bundle(config, root, bundle_directory, progress)
     progress(f"building {config.library}")
     build_library(bundle_directory, [root / source for source in config.sources], library)
-    (output / manifest_name(config.library)).write_bytes(bundle.to_json())
+    shutil.copyfile(bundle_directory / "bundle.json", output / manifest_name(config.library))
     progress(f"inspecting {config.library}")
     return inspect_bundle(bundle_directory, plugin=library)
-
-
-def _compile(
-    kernels: tuple[object, ...],
-    tuning: Sequence[Tuning],
-    config: LibraryConfig,
-    directory: Path,
-    progress: Callable[[str], None],
-) -> Bundle:
-    from tensoracle_producer import compile_bundle
-
-    try:
-        return compile_bundle(
-            kernels,  # type: ignore[arg-type]
-            config.targets,
-            directory,
-            ptx=config.ptx,
-            tuning=tuning,
-            progress=progress,
-        )
-    except ConfigurationError as error:
-        raise ConfigurationError(f"{config.tuning}: {error}", remedy=error.remedy) from error
-    except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"{config.kernels}: {error}", remedy="Mend the specs in the kernels file.") from error

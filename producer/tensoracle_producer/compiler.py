@@ -51,6 +51,10 @@ class Compiled:
     ptx: str = ""
     """What drivers can compile, if the job keeps it."""
 
+    def content(self, *, is_ptx: bool) -> bytes:
+        """The bytes of the file that the bundle gets."""
+        return self.ptx.encode() if is_ptx else self.cubin
+
 
 class KernelError(Exception):
     """A kernel does not compile; the message is the cause."""

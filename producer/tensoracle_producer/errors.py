@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hatch_tensoracle.errors import TensoracleError
 
-__all__ = ["CaptureError", "CompileError", "Failure", "ProducerError", "ToolchainError"]
+__all__ = ["CaptureError", "CompileError", "Failure", "ProducerError", "SpecError", "SpecTypeError", "ToolchainError"]
 
 
 class ProducerError(TensoracleError):
@@ -15,6 +15,14 @@ class ProducerError(TensoracleError):
 
 class CaptureError(ProducerError):
     """A kernel uses something that cannot be compiled apart from the file it stands in."""
+
+
+class SpecError(ProducerError, ValueError):
+    """Specs do not fit together, or cannot be put into a bundle."""
+
+
+class SpecTypeError(SpecError, TypeError):
+    """Something that is no spec."""
 
 
 class ToolchainError(ProducerError):

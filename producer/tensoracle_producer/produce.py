@@ -5,6 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from hatch_tensoracle.bundle import Bundle, Code, Cubin, Entry, Ptx, configuration_of
@@ -14,17 +18,27 @@ from hatch_tensoracle.ptx import PtxError, read_ptx
 from hatch_tensoracle.targets import DEFAULT_TARGETS, Target, parse_ptx_target, parse_target
 from hatch_tensoracle.tuning import Configuration, Tuning, check_tuning
 from tensoracle_producer.cache import CubinCache
-from tensoracle_producer.compiler import Compiled
+from tensoracle_producer.compiler import Compiled, compile_job
+from tensoracle_producer.elsewhere import compile_elsewhere
 from tensoracle_producer.errors import CompileError, Failure
-from tensoracle_producer.render import render_bundle
+from tensoracle_producer.render import write_bundle
 from tensoracle_producer.replace import replaced_directory
 from tensoracle_producer.schedule import Task, compile_all
 from tensoracle_producer.spec import KernelSpec
-from tensoracle_producer.toolchain import find_toolchain
+from tensoracle_producer.toolchain import Toolchain, find_toolchain
 from tensoracle_producer.variant import Variant, make_variants
 from tensoracle_producer.workers import WorkerPool
 
-__all__ = ["compile_bundle"]
+__all__ = ["Production", "compile_bundle", "produce"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Production:
+    """A bundle that was written."""
+
+    bundle: Bundle
+    keys: Mapping[str, str]
+    """The key in the cubin cache of every file of code."""
 
 
 def compile_bundle(  # noqa: PLR0913 - the options
@@ -36,32 +50,65 @@ def compile_bundle(  # noqa: PLR0913 - the options
     ptxas: str | os.PathLike[str] | None = None,
     tuning: Sequence[Tuning] = (),
     progress: Callable[[str], None] | None = None,
+    executor: Executor | None = None,
 ) -> Bundle:
     """Compile every spec for every target and write `directory`: bundle.json, cubins/, ptx/ and the C++ embedding them.
 
     `targets` are names such as `sm86`; `ptx` is one, `sm89` or older, for which PTX is kept besides; `ptxas` is
     another assembler than that of nvidia-cuda-nvcc-cu12; `tuning` is what was measured of the configurations;
     `progress` is given one line at a time. Kernels are compiled in worker processes, one a core, without GPU, driver or
-    torch; those that the user's cache directory remembers, by content, are not compiled again. The directory appears
-    whole or not at all; one that exists is replaced if it is empty or holds a bundle.
+    torch, or where the `executor` brings them, which is not shut down; those that the user's cache directory remembers,
+    by content, are not compiled again. The directory appears whole or not at all; one that exists is replaced if it is
+    empty or holds a bundle.
 
     Raises CompileError naming every kernel and target that failed, CaptureError for a kernel that depends on objects
     which cannot be recorded, ToolchainError without Triton or ptxas, ConfigurationError for tuning of other kernels or
     configurations, TypeError or ValueError for specs or targets that do not fit, FileExistsError for a directory of
     something else.
     """
+    named = Path(ptxas).absolute() if ptxas is not None else None  # workers run elsewhere
+    return produce(
+        specs,
+        targets,
+        Path(directory),
+        ptx=ptx,
+        toolchain=find_toolchain(named),
+        ptxas=named,
+        tuning=tuning,
+        progress=progress or (lambda _line: None),
+        executor=executor,
+    ).bundle
+
+
+def produce(  # noqa: PLR0913 - the options
+    specs: Iterable[KernelSpec],
+    targets: Sequence[str],
+    directory: Path,
+    *,
+    ptx: str | None,
+    toolchain: Toolchain,
+    ptxas: Path | None = None,
+    tuning: Sequence[Tuning],
+    progress: Callable[[str], None],
+    executor: Executor | None = None,
+) -> Production:
+    """Do what `compile_bundle` does, with the tools that are given."""
     goals = [(target, False) for target in _targets(targets)] + [(target, True) for target in _ptx_targets(ptx)]
     variants = make_variants(specs)
     check_tuning(tuning, _configurations(variants))
-    toolchain = find_toolchain(Path(ptxas) if ptxas is not None else None)
     tasks = [
         Task(variant, target, variant.job(target, toolchain.ptxas, keeps_ptx=keeps_ptx))
         for variant in variants
         for target, keeps_ptx in goals
     ]
-    with replaced_directory(Path(directory)) as fresh, WorkerPool(min(len(tasks), _cores())) as pool:
-        compiled = compile_all(tasks, pool, CubinCache(toolchain), progress or (lambda _line: None))
-        files = {_file(task): _content(task, result) for task, result in zip(tasks, compiled, strict=True)}
+    cache = CubinCache(toolchain)
+    pool = WorkerPool(min(len(tasks), _cores())) if executor is None else nullcontext(executor)
+    elsewhere = partial(compile_elsewhere, ptxas=ptxas, versions=toolchain.versions)
+    with replaced_directory(directory) as fresh, pool as executing:
+        compiled = compile_all(tasks, executing, cache, progress, compile_job if executor is None else elsewhere)
+        files = {
+            _file(task): result.content(is_ptx=task.job.keeps_ptx) for task, result in zip(tasks, compiled, strict=True)
+        }
         entries = _entries(tasks, compiled)
         bundle = Bundle(
             entries=entries,
@@ -72,8 +119,8 @@ def compile_bundle(  # noqa: PLR0913 - the options
             tuning=tuple(tuning),
         ).sealed()
         _check(bundle, files)
-        _write(bundle, files, fresh)
-    return bundle
+        write_bundle(bundle, bundle.to_json(), files, fresh)
+    return Production(bundle=bundle, keys={_file(task): cache.key(task.job) for task in tasks})
 
 
 def _targets(names: Iterable[str]) -> list[Target]:
@@ -116,10 +163,6 @@ def _cores() -> int:
 def _file(task: Task) -> str:
     directory, suffix = ("ptx", "ptx") if task.job.keeps_ptx else ("cubins", "cubin")
     return f"{directory}/{task.variant.file_stem}.{task.target.name}.{suffix}"
-
-
-def _content(task: Task, result: Compiled) -> bytes:
-    return result.ptx.encode() if task.job.keeps_ptx else result.cubin
 
 
 def _entries(tasks: Sequence[Task], compiled: Sequence[Compiled]) -> tuple[Entry, ...]:
@@ -167,7 +210,7 @@ def _cubin(task: Task, result: Compiled) -> Cubin:
 
 def _ptx(task: Task, result: Compiled) -> Ptx:
     """The manifest's record of PTX, read from the text itself wherever it tells."""
-    content = _content(task, result)
+    content = result.content(is_ptx=True)
     try:
         image = read_ptx(content)
     except PtxError as error:
@@ -197,12 +240,3 @@ def _check(bundle: Bundle, files: Mapping[str, bytes]) -> None:
     )
     if failures:
         raise CompileError(failures)
-
-
-def _write(bundle: Bundle, files: Mapping[str, bytes], directory: Path) -> None:
-    for name, data in files.items():
-        (directory / name).parent.mkdir(exist_ok=True)
-        (directory / name).write_bytes(data)
-    (directory / "bundle.json").write_bytes(bundle.to_json())
-    for name, text in render_bundle(bundle).items():
-        (directory / name).write_text(text, encoding="utf-8")

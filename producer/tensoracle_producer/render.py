@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from string import Template
 
 from hatch_tensoracle._paths import templates
@@ -11,7 +12,7 @@ from hatch_tensoracle.data_types import DATA_TYPES
 from hatch_tensoracle.targets import TARGETS
 from hatch_tensoracle.tuning import Configuration, Tuning, find_configuration
 
-__all__ = ["render_bundle"]
+__all__ = ["render_bundle", "write_bundle"]
 
 _CONSTANT_KINDS = {
     "none": "kNONE",
@@ -28,10 +29,20 @@ _PART = 16 << 20
 """Bytes of cubins in one source: the assembler holds them in memory, and more than one core can work."""
 
 
-def render_bundle(bundle: Bundle) -> dict[str, str]:
+def write_bundle(bundle: Bundle, manifest: bytes, files: Mapping[str, bytes], directory: Path) -> None:
+    """Write manifest, code and sources into an empty directory; `files` has the code by its path."""
+    for name, data in files.items():
+        (directory / name).parent.mkdir(exist_ok=True)
+        (directory / name).write_bytes(data)
+    (directory / "bundle.json").write_bytes(manifest)
+    for name, text in render_bundle(bundle, len(manifest)).items():
+        (directory / name).write_text(text, encoding="utf-8")
+
+
+def render_bundle(bundle: Bundle, manifest_size: int) -> dict[str, str]:
     """The sources that embed the bundle, by name: bundle.cpp and a cubins_N.cpp for every 16 MiB of cubins.
 
-    Their paths are relative to the bundle directory. They are to be linked in this order.
+    `manifest_size` is in bytes. Their paths are relative to the bundle directory. They are to be linked in this order.
     """
     parts = _parts(bundle)
     places = {code.file: f"tensoracle_cubins_{i} + {at}" for i, part in enumerate(parts) for code, at in part}
@@ -44,7 +55,7 @@ def render_bundle(bundle: Bundle) -> dict[str, str]:
             entries="\n".join(_entry(i, entry) for i, entry in enumerate(bundle.entries)),
             entry_count=len(bundle.entries),
             digest=bundle.digest,
-            manifest_size=len(bundle.to_json()),
+            manifest_size=manifest_size,
             tunings=_tunings(bundle),
             tuning_table="kTUNINGS" if bundle.tuning else "nullptr",
             tuning_count=len(bundle.tuning),

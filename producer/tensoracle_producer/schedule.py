@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hatch_tensoracle.targets import Target
 from tensoracle_producer.cache import CubinCache
 from tensoracle_producer.compiler import Compiled, Job, KernelError, compile_job
-from tensoracle_producer.errors import CompileError, Failure
+from tensoracle_producer.errors import CompileError, Failure, ToolchainError
 from tensoracle_producer.variant import Variant
 from tensoracle_producer.workers import PrintedError, WorkerDiedError
 
@@ -40,37 +40,53 @@ class Task:
 
 
 def compile_all(
-    tasks: Sequence[Task], executor: Executor, cache: CubinCache, progress: Callable[[str], None]
+    tasks: Sequence[Task],
+    executor: Executor,
+    cache: CubinCache,
+    progress: Callable[[str], None],
+    compile_: Callable[[Job], Compiled] = compile_job,
 ) -> list[Compiled]:
     """Compile every task that the cache does not know, and return the results in the order of the tasks.
 
     Raises CompileError naming all that failed.
     """
-    known = {task: compiled for task in tasks if (compiled := cache.get(task.job)) is not None}
-    if known:
-        progress(f"{len(known)} of {len(tasks)} are known from earlier builds")
-    futures = {executor.submit(compile_job, task.job): task for task in tasks if task not in known}
-    results: dict[Task, Compiled | str] = {**known}
-    for done, future in enumerate(_as_they_end(futures, progress), start=1):
-        task = futures[future]
-        results[task] = result = _result(future)
-        outcome = "failed"
-        if isinstance(result, Compiled):
-            outcome = f"{len(result.ptx or result.cubin)} bytes, {result.seconds:.2f} s"
-            cache.put(task.job, result)
-        progress(f"[{done}/{len(futures)}] {task.label}: {outcome}")
+    found = zip(tasks, cache.get([task.job for task in tasks]), strict=True)
+    results: dict[Task, Compiled | Exception] = {task: known for task, known in found if known is not None}
+    if results:
+        progress(f"{len(results)} of {len(tasks)} are known from earlier builds")
+    futures = {_submit(executor, compile_, task.job): task for task in tasks if task not in results}
+    try:
+        for done, future in enumerate(_as_they_end(futures, progress), start=1):
+            task = futures[future]
+            results[task] = result = _result(future)
+            outcome = "failed"
+            if isinstance(result, Compiled):
+                outcome = f"{len(result.content(is_ptx=task.job.keeps_ptx))} bytes, {result.seconds:.2f} s"
+                cache.put(task.job, result)
+            progress(f"[{done}/{len(futures)}] {task.label}: {outcome}")
+    finally:
+        for future in futures:  # of an executor that goes on when this ends early
+            future.cancel()
     if futures:
-        cache.prune()
-    if cache.outage:
-        progress(f"the next build will compile this again: the cache cannot be written: {cache.outage}")
-    failures = tuple(
-        Failure(kernel=task.variant.label, target=task.goal, cause=result)
-        for task in tasks
-        if isinstance(result := results[task], str)
-    )
-    if failures:
-        raise CompileError(failures)
+        cache.close()
+    for warning in cache.warnings:
+        progress(warning)
+    failed = {task: result for task in tasks if isinstance(result := results[task], Exception)}
+    if failed:
+        failures = (
+            Failure(kernel=task.variant.label, target=task.goal, cause=_cause(error)) for task, error in failed.items()
+        )
+        raise CompileError(tuple(failures)) from next(iter(failed.values()))
     return [result for task in tasks if isinstance(result := results[task], Compiled)]
+
+
+def _submit(executor: Executor, compile_: Callable[[Job], Compiled], job: Job) -> Future[Compiled]:
+    try:
+        return executor.submit(compile_, job)
+    except RuntimeError as error:  # of an executor that is shut down or broken
+        future: Future[Compiled] = Future()
+        future.set_exception(error)
+        return future
 
 
 def _as_they_end(tasks: Mapping[Future[Compiled], Task], progress: Callable[[str], None]) -> Iterator[Future[Compiled]]:
@@ -91,9 +107,15 @@ def _as_they_end(tasks: Mapping[Future[Compiled], Task], progress: Callable[[str
             progress(f"still compiling: {', '.join(running)}")
 
 
-def _result(future: Future[Compiled]) -> Compiled | str:
+def _result(future: Future[Compiled]) -> Compiled | Exception:
     """The compiled kernel, or why there is none."""
     try:
         return future.result()
-    except (KernelError, PrintedError, WorkerDiedError) as error:
-        return "\n".join([str(error), *getattr(error, "__notes__", ())])
+    except Exception as error:  # noqa: BLE001 - the compiler's, or that of an executor which lost the task
+        return error
+
+
+def _cause(error: Exception) -> str:
+    own = isinstance(error, KernelError | PrintedError | WorkerDiedError | ToolchainError)
+    cause = str(error) if own else f"the executor did not compile it: {type(error).__name__}: {error}".rstrip(": ")
+    return "\n".join([cause, *getattr(error, "__notes__", ())])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import re
 import textwrap
@@ -13,7 +14,7 @@ from hatch_tensoracle._process import run, tool_of
 from hatch_tensoracle.errors import BuildError
 from tensoracle_producer.errors import ToolchainError
 
-__all__ = ["PTX_DRIVERS", "Toolchain", "find_toolchain"]
+__all__ = ["PTX_DRIVERS", "Toolchain", "find_toolchain", "source_digest"]
 
 # CUDA Toolkit Release Notes, table 2: drivers under which code of any minor release runs (Linux x86_64).
 _MINIMUM_DRIVERS = {12: "525.60.13", 13: "580.65.06"}
@@ -65,6 +66,12 @@ def find_toolchain(ptxas: Path | None = None) -> Toolchain:
         message = f"{error} is not installed"
         raise ToolchainError(message, remedy="Install hatch-tensoracle[producer].") from error
     return Toolchain(triton=triton, ptxas=path, ptxas_version=_version(path))
+
+
+def source_digest(files: Iterable[str | Path | None]) -> str:
+    """SHA-256 over files of our own: an editable installation keeps its version while its code changes."""
+    paths = sorted(Path(file) for file in files if file is not None)
+    return hashlib.sha256(repr([(path.name, path.read_bytes()) for path in paths]).encode()).hexdigest()
 
 
 def _version(ptxas: Path) -> str:

@@ -12,6 +12,7 @@ from hatch_tensoracle.bundle import Argument, Constant, Cubin, Entry, Ptx, entry
 from hatch_tensoracle.targets import Target
 from tensoracle_producer.capture import capture
 from tensoracle_producer.compiler import Job
+from tensoracle_producer.errors import SpecError, SpecTypeError
 from tensoracle_producer.record import Constexpr, Dtype, Import, KernelRecord, Literal, Reference, Value
 from tensoracle_producer.spec import KernelSpec
 
@@ -76,20 +77,20 @@ class Variant:
 def make_variants(specs: Iterable[KernelSpec]) -> list[Variant]:
     """Group the specs by name, in the order in which names first appear.
 
-    Raises TypeError or ValueError for specs that do not fit together, CaptureError as `capture` does.
+    Raises SpecError for specs that do not fit together, CaptureError as `capture` does.
     """
     if not isinstance(specs, Iterable):
         message = f"specs must be a list of KernelSpec records, not {specs!r}"
-        raise TypeError(message)
+        raise SpecTypeError(message)
     groups: dict[str, list[KernelSpec]] = {}
     for i, spec in enumerate(specs):
         if not isinstance(spec, KernelSpec):
             message = f"specs[{i}] must be a KernelSpec, not {spec!r}"
-            raise TypeError(message)
+            raise SpecTypeError(message)
         groups.setdefault(spec.name, []).append(spec)
     if not groups:
         message = "specs must hold at least one KernelSpec"
-        raise ValueError(message)
+        raise SpecError(message)
     return [variant for name, group in groups.items() for variant in _group(name, group)]
 
 
@@ -101,7 +102,7 @@ def _group(name: str, specs: list[KernelSpec]) -> Iterator[Variant]:
             f"kernel `{name}` has variants of {', '.join(str(len(column)) for column in columns)} configs: variants of"
             " one kernel have the same"
         )
-        raise ValueError(message)
+        raise SpecError(message)
     for configuration, specs_of_one in enumerate(zip(*columns, strict=True)):
         row = [_variant(spec, configuration, number) for number, spec in enumerate(specs_of_one)]
         _check_row(row)
@@ -141,13 +142,13 @@ def _check_row(row: list[Variant]) -> None:
                     f"kernel `{variant.label}` {what} {own}, but `{first.label}` {what} {others}: variants of one"
                     " kernel differ in what they assume of their arguments, and in nothing else that a plugin sees"
                 )
-                raise ValueError(message)
+                raise SpecError(message)
     for before, after in itertools.combinations(row, 2):
         if all(map(_implies, after.arguments, before.arguments)):
             message = (
                 f"kernel `{after.label}` is never launched: `{before.label}` accepts all that it does and is first"
             )
-            raise ValueError(message)
+            raise SpecError(message)
 
 
 def _taken(variant: Variant) -> str:
@@ -188,4 +189,4 @@ def _constant(label: str, name: str, value: Value) -> Constant:
         f"kernel `{label}`: constant `{name}` must be a number of up to 64 bits, None, bool, str, dtype or triton.jit"
         " function"
     )
-    raise ValueError(message)
+    raise SpecError(message)

@@ -1,0 +1,161 @@
+"""What a kernels file was read from, and whether all of it is still the same."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import hashlib
+import importlib.metadata
+import os
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hatch_tensoracle.observation import Observation
+
+__all__ = ["Dependencies"]
+
+_OURS = ("hatch_tensoracle", "tensoracle_producer")
+_SYSTEM = ("/proc/", "/sys/", "/dev/")
+_SITE = {"site-packages", "dist-packages"}
+"""Names of directories inside that of the standard library which are no part of it."""
+_read_before: set[str] = set()
+"""What earlier kernels files of this process read: a module that they share is not read again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dependencies:
+    """The state of all that was read. Paths are relative to the project where they lie in it, which may be moved."""
+
+    files: Mapping[str, str]
+    """SHA-256 of each, empty for one that was not there."""
+    directories: Mapping[str, str]
+    """SHA-256 over the names in each that was listed."""
+    variables: Mapping[str, str | None]
+    """Variables of the environment that the author's code read."""
+    distributions: Mapping[str, str]
+    """Versions of those that the other files belong to."""
+    modules: tuple[str, ...]
+    """What was found elsewhere, and would not be if it lay beside the kernels file too."""
+
+    @classmethod
+    def of(cls, seen: Observation, root: Path) -> Dependencies:
+        """The present state of what was seen."""
+        own = {file for file in seen.files if file in seen.beside}
+        _read_before.update(seen.files - own)
+        imported = {name for file in own if file.endswith(".py") for name in _imported(Path(file))}
+        modules = (getattr(sys.modules.get(name), "__file__", None) for name in imported)
+        distributions, rest = _divided(own | _read_before | {file for file in modules if file}, seen, root)
+        here = _stems(seen.beside.directory)
+        return cls(
+            files={_relative(file, root): _digest(Path(file)) for file in sorted(rest)},
+            directories={_relative(path, root): _listing(Path(path)) for path in sorted(seen.directories)},
+            variables={name: os.environ.get(name) for name in sorted(seen.variables)},
+            distributions=dict(sorted(distributions.items())),
+            modules=tuple(sorted({name.partition(".")[0] for name in sys.modules} - here)),
+        )
+
+    def changed(self, root: Path, kernels_directory: Path) -> str | None:
+        """Name one thing that is not as it was, None if everything is."""
+        return next(self._changes(root, kernels_directory), None)
+
+    def newest(self, root: Path) -> int:
+        """When the youngest of the files was written, in nanoseconds."""
+        paths = [root / path for path in self.files]
+        return max((path.stat().st_mtime_ns for path in paths if path.exists()), default=0)
+
+    def _changes(self, root: Path, kernels_directory: Path) -> Iterator[str]:
+        yield from (path for path, digest in self.files.items() if _digest(root / path) != digest)
+        yield from (path for path, digest in self.directories.items() if _listing(root / path) != digest)
+        yield from (f"${name}" for name, value in self.variables.items() if os.environ.get(name) != value)
+        yield from (name for name, version in self.distributions.items() if _version(name) != version)
+        here = _stems(kernels_directory)
+        yield from (name for name in self.modules if name in here)
+
+
+def _divided(files: Iterable[str], seen: Observation, root: Path) -> tuple[dict[str, str], set[str]]:
+    """Versions of the distributions that have some of the files, and the files that count by their content."""
+    distributions: dict[str, str] = {}
+    rest: set[str] = set()
+    owners = _owners()
+    known = (*_SYSTEM, *(f"{directory}/" for directory in (*_standard_library(), *_our_packages())))
+    for file in files:
+        if file.endswith("/entry_points.txt"):  # those of all are read to find those of one group
+            continue
+        if file in seen.beside:
+            rest.add(file)
+        elif file.startswith(known) and not (_SITE & set(file.split("/"))):
+            continue
+        elif (owner := owners.get(file)) is not None:
+            distributions[owner.name] = owner.version
+        elif Path(file).is_file() or root in Path(file).parents:
+            rest.add(file)
+    return distributions, rest
+
+
+def _standard_library() -> set[str]:
+    """Where it is: the version of Python stands for it."""
+    return {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+
+
+def _our_packages() -> set[str]:
+    """Where they are: a digest of their own stands for them."""
+    return {str(Path(file).parent) for name in _OURS if (file := getattr(sys.modules.get(name), "__file__", None))}
+
+
+def _owners() -> dict[str, importlib.metadata.Distribution]:
+    """The distribution of every file that one says it installed."""
+    owners: dict[str, importlib.metadata.Distribution] = {}
+    for distribution in importlib.metadata.distributions():
+        base = str(distribution.locate_file(""))
+        for row in csv.reader((distribution.read_text("RECORD") or "").splitlines()):
+            owners.setdefault(os.path.join(base, row[0]), distribution)  # noqa: PTH118 - tens of thousands
+    return owners
+
+
+def _imported(file: Path) -> Iterator[str]:
+    """Modules that the file's text imports, anywhere in it."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, ValueError, SyntaxError):  # it was read as data, or has gone
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _relative(path: str, root: Path) -> str:
+    inside = root in Path(path).parents or root == Path(path)
+    return os.path.relpath(path, root) if inside else path
+
+
+def _digest(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+def _listing(directory: Path) -> str:
+    try:
+        names = os.listdir(directory)  # noqa: PTH208 - names alone
+    except OSError:
+        return ""
+    return hashlib.sha256("/".join(sorted(set(names) - {"__pycache__"})).encode(errors="surrogateescape")).hexdigest()
+
+
+def _stems(directory: Path) -> set[str]:
+    """Names that modules in the directory can have."""
+    return {name.partition(".")[0] for name in os.listdir(directory)}  # noqa: PTH208 - names alone
+
+
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
