@@ -8,7 +8,7 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from string import Template
 
@@ -20,7 +20,7 @@ from hatch_tensoracle.workspace import temporary_directory
 __all__ = ["build_library"]
 
 _BUILD_DATE = "1580601600"
-"""2020-02-02, what hatchling puts into wheels: `__DATE__` and `__TIME__` where SOURCE_DATE_EPOCH does not say another."""
+"""2020-02-02, what hatchling puts into wheels: for `__DATE__` and `__TIME__`, unless SOURCE_DATE_EPOCH says another."""
 
 _REMEDIES = {
     "CMake's configure step": "Install a C++17 compiler, such as g++ 9 or newer, or name one in the variable CXX.",
@@ -49,11 +49,22 @@ def build_library(  # noqa: PLR0913 - the options
     cmake, ninja = _tool("cmake"), _tool("ninja")
     cxx_compiler()  # CMake's own words for its absence fill a screen
     with temporary_directory("tensoracle-cmake-") if kept is None else contextlib.nullcontext(kept) as directory:
-        project, build = directory / "project", directory / "build"
-        places = _write_project(project, bundle, sources, library, include_directories, definitions)
-        configure = ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", "-DCMAKE_BUILD_TYPE=Release", *arguments]
-        steps = {
-            "CMake's configure step": [cmake, *configure, "-S", project, "-B", build],
+        project, build = Path(directory, "project"), Path(directory, "build")
+        sources = [source.parent.resolve() / source.name for source in sources]
+        tree = Path(os.path.commonpath([source.parent for source in sources]))
+        places = _link(project, bundle, tree, include_directories)
+        _write_project(
+            project,
+            library.name.removeprefix("lib").removesuffix(".so"),
+            [f"sources/{source.relative_to(tree)}" for source in sources],
+            {
+                "INCLUDE_DIRECTORIES": [f"include_{i}" for i in range(len(include_directories))],
+                "COMPILE_DEFINITIONS": definitions,
+            },
+        )
+        options = ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", "-DCMAKE_BUILD_TYPE=Release", *arguments]
+        steps: dict[str, list[str | Path]] = {
+            "CMake's configure step": [cmake, *options, "-S", project, "-B", build],
             "The compiler": [cmake, "--build", build, "--parallel", str(jobs or len(os.sched_getaffinity(0)))],
         }
         _forget_other_build(build, [str(project), *arguments])
@@ -68,37 +79,31 @@ def build_library(  # noqa: PLR0913 - the options
         shutil.copyfile(build / library.name, library)
 
 
-def _write_project(  # noqa: PLR0913 - what goes into it
-    project: Path,
-    bundle: Path,
-    sources: Sequence[Path],
-    library: Path,
-    include_directories: Sequence[Path],
-    definitions: Sequence[str],
-) -> dict[Path, Path]:
-    """Write CMakeLists.txt and return what its links lead to.
+def _link(project: Path, bundle: Path, sources: Path, include_directories: Sequence[Path]) -> dict[Path, Path]:
+    """Put everything that the project names behind a link below it; return what the links lead to.
 
-    All that it names lies behind a link, so that paths are the same in every build, and without characters that CMake
-    mistakes for its own.
+    Paths are the same in every build then, and without characters that CMake mistakes for its own.
     """
     project.mkdir(parents=True, exist_ok=True)
-    sources = [source.parent.resolve() / source.name for source in sources]
-    tree = Path(os.path.commonpath([source.parent for source in sources]))
     included = {project / f"include_{i}": path.resolve() for i, path in enumerate(include_directories)}
-    links = {project / "launcher": cpp(), project / "bundle": bundle.resolve(), project / "sources": tree, **included}
+    links = {project / "launcher": cpp(), project / "bundle": bundle.resolve(), project / "sources": sources}
+    links |= included
     for link, target in links.items():
         if not link.is_symlink() or link.readlink() != target:
             link.unlink(missing_ok=True)
             link.symlink_to(target)
-    text = Template((templates() / "CMakeLists.txt").read_text(encoding="utf-8")).substitute(
-        sources=_quoted(*(f"sources/{source.relative_to(tree)}" for source in sources)),
-        name=_quoted(library.name.removeprefix("lib").removesuffix(".so")),
-        include_directories=f"INCLUDE_DIRECTORIES {_quoted(*(link.name for link in included))}" if included else "",
-        definitions=f"COMPILE_DEFINITIONS {_quoted(*definitions)}" if definitions else "",
-    )
-    if not (project / "CMakeLists.txt").is_file() or (project / "CMakeLists.txt").read_text(encoding="utf-8") != text:
-        (project / "CMakeLists.txt").write_text(text, encoding="utf-8")
     return links
+
+
+def _write_project(project: Path, name: str, sources: Iterable[str], options: Mapping[str, Sequence[str]]) -> None:
+    text = Template((templates() / "CMakeLists.txt").read_text(encoding="utf-8")).substitute(
+        name=_quoted(name),
+        sources=_quoted(*sources),
+        options="\n  ".join(f"{keyword} {_quoted(*values)}" for keyword, values in options.items() if values),
+    )
+    file = project / "CMakeLists.txt"
+    if not file.is_file() or file.read_text(encoding="utf-8") != text:  # or CMake would configure again
+        file.write_text(text, encoding="utf-8")
 
 
 def _forget_other_build(build: Path, identity: Sequence[str]) -> None:

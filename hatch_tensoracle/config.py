@@ -71,6 +71,9 @@ class LibraryConfig:
                 parse_ptx_target(self.ptx)
             except ValueError as error:
                 raise DecodeError(f"is an {error}", "ptx") from error
+        self._check_cpp()
+
+    def _check_cpp(self) -> None:
         for i, definition in enumerate(self.compile_definitions):
             if not _DEFINITION.fullmatch(definition):
                 raise DecodeError(
@@ -109,6 +112,8 @@ class HookConfig:
     """Where to keep bundles, libraries and CMake's files for the next build, relative to the project."""
 
     def __post_init__(self) -> None:
+        if not self.libraries:
+            raise DecodeError("must have at least one library", "libraries")
         paths = [library.library for library in self.libraries]
         if len(set(paths)) != len(paths):
             raise DecodeError(f"must give each library its own path, not {paths}", "libraries")
@@ -130,14 +135,11 @@ class HookConfig:
         is_flat = "libraries" not in own
         try:
             _check_keys(own, is_flat=is_flat)
-            decoded = decode(cls, _in_full(own, overrides))
-            if not decoded.libraries:
-                raise DecodeError("must have at least one library", "libraries")
+            return decode(cls, _in_full(own, overrides))
         except DecodeError as error:
             where = error.where.removeprefix("libraries[0].") if is_flat else error.where
             remedy = f"Options are {', '.join((*_OF_LIBRARIES, *_OF_WHEELS))}."
             raise ConfigurationError(_option(where, error.problem, overrides), remedy=remedy) from error
-        return decoded
 
     def check_files(self, root: Path) -> None:
         """Raise ConfigurationError for a file or directory that is not there."""

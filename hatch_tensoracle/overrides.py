@@ -1,4 +1,7 @@
-"""Reads TENSORACLE_<OPTION> variables, which stand in for options: no setting of pip or another frontend reaches a hook."""
+"""Reads the variables TENSORACLE_<OPTION>, which stand in for options.
+
+No setting that pip or another frontend passes on (`--config-settings`) reaches a hook.
+"""
 
 from __future__ import annotations
 

@@ -8,26 +8,38 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from hatch_tensoracle.config import HookConfig
 from hatch_tensoracle.errors import ConfigurationError
 
-__all__ = ["kept_directory", "temporary_directory"]
+__all__ = ["temporary_directory", "workspace"]
 
 _MISTAKEN = frozenset(';[]|"\\')
 """CMake 4.4 fails on files below directories with one of these in their names: it splits lists, or quotes wrongly."""
 
 
-@contextlib.contextmanager
-def temporary_directory(prefix: str) -> Iterator[Path]:
-    """Give a directory that is removed at the end: in the user's place for such, unless CMake cannot work there."""
+def temporary_directory(prefix: str) -> tempfile.TemporaryDirectory[str]:
+    """Make a directory that goes with the process at the latest: in the usual place, if CMake can work there."""
     parents = (tempfile.gettempdir(), "/tmp", "/var/tmp")  # noqa: S108 - below it the name is random
-    usual = next((parent for parent in parents if not _MISTAKEN & set(parent) and os.access(parent, os.W_OK)), None)
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=usual, ignore_cleanup_errors=True) as directory:
-        yield Path(directory)
+    usable = [parent for parent in parents if not _MISTAKEN & set(parent) and os.access(parent, os.W_OK)]
+    return tempfile.TemporaryDirectory(prefix=prefix, dir=next(iter(usable), None), ignore_cleanup_errors=True)
 
 
 @contextlib.contextmanager
-def kept_directory(directory: Path, progress: Callable[[str], None]) -> Iterator[Path]:
-    """Give the directory, which is made if need be, to one build at a time. Raises ConfigurationError."""
+def workspace(config: HookConfig, root: Path, progress: Callable[[str], None]) -> Iterator[Path]:
+    """Give the directory for the files of one build: that of the option, which others wait for, or a temporary one.
+
+    Raises ConfigurationError.
+    """
+    if config.build_directory is None:
+        with temporary_directory("tensoracle-") as temporary:
+            yield Path(temporary)
+    else:
+        with _kept(Path(root, config.build_directory).absolute(), progress) as kept:
+            yield kept
+
+
+@contextlib.contextmanager
+def _kept(directory: Path, progress: Callable[[str], None]) -> Iterator[Path]:
     if mistaken := _MISTAKEN & set(str(directory)):
         raise ConfigurationError(
             f"Option `build-directory` for build hook `tensoracle` names {directory}: CMake cannot work below a"

@@ -279,6 +279,10 @@ def _kernels(text: str) -> Callable[[Path], None]:
 
 
 OPTION = "tensoracle: Option `{}` for build hook `tensoracle` "
+OPTIONS = (
+    "Options are kernels, sources, library, targets, ptx, tuning, ptxas, ship-cubins, include-directories,"
+    " compile-definitions, cmake-arguments, platform-tag, jobs, verbose, build-directory."
+)
 RUN = "The file must run from top to bottom when it is imported, without a GPU."
 
 
@@ -288,13 +292,13 @@ RUN = "The file must run from top to bottom when it is imported, without a GPU."
         pytest.param(
             _option('target = ["sm86"]'),
             OPTION.format("target") + "is an unknown key; did you mean `targets`?",
-            "Options are kernels, sources, library, targets, ptx, tuning.",
+            OPTIONS,
             id="unknown-option",
         ),
         pytest.param(
             _option('targets = "sm86"'),
             OPTION.format("targets") + "must be an array, not 'sm86'",
-            "Options are kernels, sources, library, targets, ptx, tuning.",
+            OPTIONS,
             id="wrong-type",
         ),
         pytest.param(
@@ -361,7 +365,7 @@ def test_pip_shows_cause_and_remedy(tmp_path: Path) -> None:
     outcome = pip_wheel(project, tmp_path / "dist")
     assert (outcome.status, outcome.artifacts) == (1, ())
     assert OPTION.format("targets[0]") + "is an unknown target `sm85`; did you mean `sm8" in outcome.stderr
-    assert "Options are kernels, sources, library, targets, ptx, tuning." in outcome.stderr
+    assert OPTIONS in outcome.stderr
     assert "Traceback" not in outcome.stderr
 
 

@@ -38,7 +38,9 @@ LAYERS = {
     ),
     "arrays": Layer(("hatch_tensoracle._arrays",), third_party=("numpy",)),
     "process": Layer(("hatch_tensoracle._process",), below=("leaves",)),
-    "formats": Layer(("hatch_tensoracle.elf", "hatch_tensoracle.ptx"), third_party=("elftools",)),
+    "formats": Layer(
+        tuple(f"hatch_tensoracle.{name}" for name in ("elf", "manylinux", "ptx")), third_party=("elftools",)
+    ),
     "manifest": Layer(("hatch_tensoracle.bundle",), below=("leaves",)),
     "code checks": Layer(("hatch_tensoracle.code_checks",), below=("leaves", "manifest", "formats")),
     "inspection": Layer(
@@ -48,8 +50,12 @@ LAYERS = {
     ),
     "face": Layer(("hatch_tensoracle",), below=("leaves", "manifest", "inspection")),
     "building": Layer(
-        tuple(f"hatch_tensoracle.{name}" for name in ("config", "kernels_file", "cmake", "library")),
-        below=("leaves", "process", "manifest", "inspection", "producer"),
+        tuple(
+            f"hatch_tensoracle.{name}"
+            for name in ("cmake", "config", "kernels_file", "library", "overrides", "platform_tag", "workspace")
+        ),
+        below=("leaves", "process", "manifest", "formats", "inspection", "producer"),
+        third_party=("filelock",),
     ),
     "front": Layer(
         tuple(f"hatch_tensoracle.{name}" for name in ("build_hook", "hooks", "cli", "__main__")),

@@ -35,15 +35,16 @@ def compile_bundle(  # noqa: PLR0913 - the options
     ptx: str | None = None,
     ptxas: str | os.PathLike[str] | None = None,
     tuning: Sequence[Tuning] = (),
+    jobs: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Bundle:
     """Compile every spec for every target and write `directory`: bundle.json, cubins/, ptx/ and the C++ embedding them.
 
     `targets` are names such as `sm86`; `ptx` is one, `sm89` or older, for which PTX is kept besides; `ptxas` is
     another assembler than that of nvidia-cuda-nvcc-cu12; `tuning` is what was measured of the configurations;
-    `progress` is given one line at a time. Kernels are compiled in worker processes, one a core, without GPU, driver or
-    torch; those that the user's cache directory remembers, by content, are not compiled again. The directory appears
-    whole or not at all; one that exists is replaced if it is empty or holds a bundle.
+    `progress` is given one line at a time. Kernels are compiled in `jobs` worker processes, else one a core, without
+    GPU, driver or torch; those that the user's cache directory remembers, by content, are not compiled again. The
+    directory appears whole or not at all; one that exists is replaced if it is empty or holds a bundle.
 
     Raises CompileError naming every kernel and target that failed, CaptureError for a kernel that depends on objects
     which cannot be recorded, ToolchainError without Triton or ptxas, ConfigurationError for tuning of other kernels or
@@ -59,7 +60,7 @@ def compile_bundle(  # noqa: PLR0913 - the options
         for variant in variants
         for target, keeps_ptx in goals
     ]
-    with replaced_directory(Path(directory)) as fresh, WorkerPool(min(len(tasks), _cores())) as pool:
+    with replaced_directory(Path(directory)) as fresh, WorkerPool(min(len(tasks), jobs or _cores())) as pool:
         compiled = compile_all(tasks, pool, CubinCache(toolchain), progress or (lambda _line: None))
         files = {_file(task): _content(task, result) for task, result in zip(tasks, compiled, strict=True)}
         entries = _entries(tasks, compiled)
