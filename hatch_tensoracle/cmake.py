@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib.metadata
 import json
 import os
@@ -67,7 +68,9 @@ def build_library(  # noqa: PLR0913 - the options
             "CMake's configure step": [cmake, *options, "-S", project, "-B", build],
             "The compiler": [cmake, "--build", build, "--parallel", str(jobs or len(os.sched_getaffinity(0)))],
         }
-        _forget_other_build(build, [str(project), *arguments])
+        if show is not None:
+            steps["The compiler"].append("--verbose")
+        _forget_other_build(build, [str(project), str(tree), *map(str, include_directories), *arguments])
         for what, command in steps.items():
             try:
                 done = run(command, what=what, remedy=_REMEDIES[what], env=_environment())
@@ -107,9 +110,14 @@ def _write_project(project: Path, name: str, sources: Iterable[str], options: Ma
 
 
 def _forget_other_build(build: Path, identity: Sequence[str]) -> None:
-    """Remove what was built in another place, by another compiler or with other options: CMake would keep to those."""
+    """Remove what was built of another tree or launcher, by another compiler or with other options.
+
+    CMake keeps to those that it has seen first, and files may be older than what was built of others.
+    """
     variables = {name: os.environ.get(name, "") for name in ("CXX", "CXXFLAGS", "LDFLAGS")}
-    written, stamp = json.dumps([*identity, *cxx_compiler(), variables]), build / "tensoracle.json"
+    launcher = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(cpp().rglob("*.?pp"))))
+    written = json.dumps([*identity, *cxx_compiler(), variables, launcher.hexdigest()])
+    stamp = build / "tensoracle.json"
     if not stamp.is_file() or stamp.read_text(encoding="utf-8") != written:
         shutil.rmtree(build, ignore_errors=True)
         build.mkdir(parents=True)
