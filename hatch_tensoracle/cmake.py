@@ -9,7 +9,7 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from string import Template
 
@@ -49,20 +49,21 @@ def build_library(  # noqa: PLR0913 - the options
     """
     cmake, ninja = _tool("cmake"), _tool("ninja")
     cxx_compiler()  # CMake's own words for its absence fill a screen
-    with temporary_directory("tensoracle-cmake-") if kept is None else contextlib.nullcontext(kept) as directory:
-        project, build = Path(directory, "project"), Path(directory, "build")
-        sources = [source.parent.resolve() / source.name for source in sources]
-        tree = Path(os.path.commonpath([source.parent for source in sources]))
-        places = _link(project, bundle, tree, include_directories)
+    sources = [source.parent.resolve() / source.name for source in sources]
+    tree = Path(os.path.commonpath([source.parent for source in sources]))
+    included = {f"include_{i}": path.resolve() for i, path in enumerate(include_directories)}
+    with contextlib.ExitStack() as stack:
+        directory = kept or Path(stack.enter_context(temporary_directory("tensoracle-cmake-")))
+        project, build = directory / "project", directory / "build"
+        targets = {"launcher": cpp(), "bundle": bundle, "sources": tree, **included}
+        places = stack.enter_context(_linked(project, targets))
         _write_project(
             project,
             library.name.removeprefix("lib").removesuffix(".so"),
             [f"sources/{source.relative_to(tree)}" for source in sources],
-            {
-                "INCLUDE_DIRECTORIES": [f"include_{i}" for i in range(len(include_directories))],
-                "COMPILE_DEFINITIONS": definitions,
-            },
+            {"INCLUDE_DIRECTORIES": [*included], "COMPILE_DEFINITIONS": definitions},
         )
+        _forget_other_build(build, [project, tree, *included.values(), *arguments])
         options = ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", "-DCMAKE_BUILD_TYPE=Release", *arguments]
         steps: dict[str, list[str | Path]] = {
             "CMake's configure step": [cmake, *options, "-S", project, "-B", build],
@@ -70,7 +71,6 @@ def build_library(  # noqa: PLR0913 - the options
         }
         if show is not None:
             steps["The compiler"].append("--verbose")
-        _forget_other_build(build, [str(project), str(tree), *map(str, include_directories), *arguments])
         for what, command in steps.items():
             try:
                 done = run(command, what=what, remedy=_REMEDIES[what], env=_environment())
@@ -82,20 +82,23 @@ def build_library(  # noqa: PLR0913 - the options
         shutil.copyfile(build / library.name, library)
 
 
-def _link(project: Path, bundle: Path, sources: Path, include_directories: Sequence[Path]) -> dict[Path, Path]:
-    """Put everything that the project names behind a link below it; return what the links lead to.
+@contextlib.contextmanager
+def _linked(project: Path, targets: Mapping[str, Path]) -> Iterator[dict[Path, Path]]:
+    """Put everything that the project names behind a link below it; give what the links lead to.
 
-    Paths are the same in every build then, and without characters that CMake mistakes for its own.
+    Paths are the same in every build then, and without characters that CMake mistakes for its own. The links do not
+    stay: below a tree that they lead to, whoever follows links would walk in a circle.
     """
     project.mkdir(parents=True, exist_ok=True)
-    included = {project / f"include_{i}": path.resolve() for i, path in enumerate(include_directories)}
-    links = {project / "launcher": cpp(), project / "bundle": bundle.resolve(), project / "sources": sources}
-    links |= included
-    for link, target in links.items():
-        if not link.is_symlink() or link.readlink() != target:
-            link.unlink(missing_ok=True)
+    links = {project / name: target.resolve() for name, target in targets.items()}
+    try:
+        for link, target in links.items():
+            link.unlink(missing_ok=True)  # of a build that was killed
             link.symlink_to(target)
-    return links
+        yield links
+    finally:
+        for link in links:
+            link.unlink(missing_ok=True)
 
 
 def _write_project(project: Path, name: str, sources: Iterable[str], options: Mapping[str, Sequence[str]]) -> None:
@@ -109,14 +112,14 @@ def _write_project(project: Path, name: str, sources: Iterable[str], options: Ma
         file.write_text(text, encoding="utf-8")
 
 
-def _forget_other_build(build: Path, identity: Sequence[str]) -> None:
+def _forget_other_build(build: Path, identity: Sequence[str | Path]) -> None:
     """Remove what was built of another tree or launcher, by another compiler or with other options.
 
     CMake keeps to those that it has seen first, and files may be older than what was built of others.
     """
     variables = {name: os.environ.get(name, "") for name in ("CXX", "CXXFLAGS", "LDFLAGS")}
     launcher = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(cpp().rglob("*.?pp"))))
-    written = json.dumps([*identity, *cxx_compiler(), variables, launcher.hexdigest()])
+    written = json.dumps([*map(str, identity), *cxx_compiler(), variables, launcher.hexdigest()])
     stamp = build / "tensoracle.json"
     if not stamp.is_file() or stamp.read_text(encoding="utf-8") != written:
         shutil.rmtree(build, ignore_errors=True)
