@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -19,28 +20,36 @@ __all__ = ["cxx_compiler", "run", "tool_of"]
 def run(
     command: Sequence[str | Path], *, what: str, remedy: str = "", env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end. If it fails, BuildError shows it, its exit status and all that it printed."""
+    """Run a command to its end. If it fails, BuildError shows it, its exit status and all that it printed.
+
+    After a keyboard interrupt nothing that it has started goes on.
+    """
+    arguments = [str(part) for part in command]
     try:
-        done = subprocess.run(  # noqa: S603 - an argument list, no shell
-            [str(part) for part in command],
+        process = subprocess.Popen(  # noqa: S603 - an argument list, no shell
+            arguments,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=env,
             text=True,
             errors="replace",
-            check=False,
+            process_group=0,  # of its own, to be ended as a whole
         )
     except OSError as error:
         message = f"{what} could not be started: {error}"
         raise BuildError(message, remedy=remedy) from error
-    if done.returncode:
-        shown = shlex.join(str(part) for part in command)
-        message = (
-            f"{what} failed with status {done.returncode}:\n  {shown}\n{textwrap.indent(done.stdout.strip(), '  ')}"
-        )
+    with process:
+        try:
+            output, _ = process.communicate()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    if process.returncode:
+        shown = shlex.join(arguments)
+        message = f"{what} failed with status {process.returncode}:\n  {shown}\n{textwrap.indent(output.strip(), '  ')}"
         raise BuildError(message, remedy=remedy)
-    return done
+    return subprocess.CompletedProcess(arguments, process.returncode, output)
 
 
 def tool_of(distribution: str, name: str) -> Path:

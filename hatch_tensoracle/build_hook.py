@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import sysconfig
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 from hatch_tensoracle._files import write_whole
+from hatch_tensoracle.bundle import Bundle
 from hatch_tensoracle.config import HookConfig, LibraryConfig
-from hatch_tensoracle.errors import ConfigurationError, MissingPluginError, TensoracleError
-from hatch_tensoracle.inspection import inspect_wheel, manifest_name
+from hatch_tensoracle.errors import ConfigurationError, MissingPluginError, TensoracleError, UnexpectedFileError
+from hatch_tensoracle.inspection import inspect_wheel, manifest_name, shipped_name
 from hatch_tensoracle.library import make_library
+from hatch_tensoracle.platform_tag import check_platform, platform_tag
+from hatch_tensoracle.workspace import workspace
 
 __all__ = ["TensoracleBuildHook"]
-
-_PLATFORM = "linux-x86_64"
 
 
 class TensoracleBuildHook(BuildHookInterface):  # type: ignore[type-arg]
@@ -31,36 +32,51 @@ class TensoracleBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         """Build every configured library before hatchling collects the wheel's files."""
         if self.target_name != "wheel":
             return
+        self._files_in_use = ExitStack()  # until hatchling has read them
         with self._aborting():
+            check_platform()
             config = self._configure()
-            self._workspace = tempfile.TemporaryDirectory(prefix="tensoracle-")
-            for number, library in enumerate(config.libraries):
-                output = Path(self._workspace.name) / str(number)
-                make_library(library, Path(self.root), output, self._report)
-                if version == "editable":
-                    self._place_in_tree(library, output)
-                else:
-                    self._hand_over(library, output, build_data)
+            files = self._build(config)
+            if version == "editable":
+                self._place_in_tree(files)
+            else:
+                self._hand_over(config, files, build_data)
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002 - hatchling's
         """Inspect the finished wheel; one that fails does not stay."""
         if self.target_name != "wheel":
             return
-        self._workspace.cleanup()
+        self._files_in_use.close()
         if version == "editable":
             return
         with self._aborting(remove=Path(artifact_path)):
             bundles = inspect_wheel(artifact_path)
-            for library in self._configure().libraries:
-                if library.library not in bundles:
-                    raise MissingPluginError(f"does not hold `{library.library}`", where=artifact_path)
-                self._report(f"verified {library.library}: bundle {bundles[library.library].digest[:16]}")
+            built = [library.library for library in self._configure().libraries]
+            for name in built:
+                if name not in bundles:
+                    raise MissingPluginError(f"does not hold `{name}`", where=artifact_path)
+                self._report(f"verified {name}: bundle {bundles[name].digest[:16]}")
+            if others := sorted(bundles.keys() - built):
+                raise UnexpectedFileError(
+                    f"holds {', '.join(others)}, which this build did not make",
+                    where=artifact_path,
+                    remedy="Remove it from the tree, where an earlier build put it, or exclude it from the wheel.",
+                )
+
+    def clean(self, versions: list[str]) -> None:  # noqa: ARG002 - hatchling's
+        """Remove what editable installs put into the tree, and the build directory that is kept."""
+        if self.target_name != "wheel":
+            return
+        config = HookConfig.from_table(self.config, os.environ)
+        for library in config.libraries:
+            for name in (library.library, manifest_name(library.library)):
+                self._in_tree(name).unlink(missing_ok=True)
+            shutil.rmtree(self._in_tree(shipped_name(library.library, "")), ignore_errors=True)
+        if config.build_directory is not None:
+            shutil.rmtree(Path(self.root, config.build_directory), ignore_errors=True)
 
     def _configure(self) -> HookConfig:
-        if sysconfig.get_platform() != _PLATFORM:
-            message = f"wheels can be built on {_PLATFORM} only, this is {sysconfig.get_platform()}"
-            raise ConfigurationError(message, remedy="Build on Linux x86_64, in a container for example.")
-        config = HookConfig.from_table(self.config)
+        config = HookConfig.from_table(self.config, os.environ)
         config.check_files(Path(self.root))
         self._check_paths_are_free(config)
         return config
@@ -75,37 +91,74 @@ class TensoracleBuildHook(BuildHookInterface):  # type: ignore[type-arg]
                         remedy="Remove this entry: the hook puts library and manifest into the wheel itself.",
                     )
 
-    def _hand_over(self, library: LibraryConfig, output: Path, build_data: dict[str, Any]) -> None:
-        for name in (library.library, manifest_name(library.library)):
-            build_data["force_include"][str(output / name)] = name
+    def _build(self, config: HookConfig) -> dict[str, Path]:
+        """Build every library; return the files for the wheel by their paths in it."""
+        directory = self._files_in_use.enter_context(workspace(config, Path(self.root), self._report))
+        files: dict[str, Path] = {}
+        for number, library in enumerate(config.libraries):
+            output = directory / str(number)
+            bundle = make_library(
+                library,
+                Path(self.root),
+                output,
+                self._report,
+                jobs=config.jobs,
+                verbose=config.verbose,
+                kept=output / "cmake",
+            )
+            files |= _wheel_files(library, bundle, output)
+        return files
+
+    def _hand_over(self, config: HookConfig, files: Mapping[str, Path], build_data: dict[str, Any]) -> None:
+        libraries = {library.library: files[library.library] for library in config.libraries}
+        build_data["force_include"] |= {str(file): name for name, file in files.items()}
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{_PLATFORM.replace('-', '_')}"
+        build_data["tag"] = f"py3-none-{platform_tag(config.platform_tag, libraries)}"
 
-    def _place_in_tree(self, library: LibraryConfig, output: Path) -> None:
+    def _place_in_tree(self, files: Mapping[str, Path]) -> None:
         """Editable installs import from the tree: put the library where hatchling would take it from."""
-        for name in (library.library, manifest_name(library.library)):
-            write_whole(Path(self.root) / self._source_path(name), (output / name).read_bytes())
+        for name, file in files.items():
+            place = self._in_tree(name)
+            try:
+                write_whole(place, file.read_bytes())
+            except OSError as error:
+                raise ConfigurationError(
+                    f"{place} cannot be written: {error.strerror}",
+                    remedy="An editable install needs its library in the tree. Make that writable, or install a wheel.",
+                ) from error
 
-    def _source_path(self, name: str) -> str:
-        """The path in the tree of a path in the wheel: hatchling's `sources` backwards."""
+    def _in_tree(self, name: str) -> Path:
+        """The place in the tree of a path in the wheel: hatchling's `sources` backwards."""
         for source, prefix in self.build_config.sources.items():
             if name.startswith(prefix) and (Path(self.root) / source / name[len(prefix) :]).parent.is_dir():
-                return f"{source}{name[len(prefix) :]}"
-        return name
+                return Path(self.root, f"{source}{name[len(prefix) :]}")
+        return Path(self.root, name)
 
-    def _report(self, line: str) -> None:
-        self.app.display_info(f"tensoracle: {line}")
+    def _report(self, lines: str) -> None:
+        for line in lines.splitlines():
+            self.app.display_info(f"tensoracle: {line}")
 
     @contextmanager
     def _aborting(self, remove: Path | None = None) -> Iterator[None]:
         """End the build on an error that the user can mend, with its cause and remedy and no traceback."""
         try:
             yield
-        except TensoracleError as error:
+        except BaseException as error:
+            self._files_in_use.close()
             if remove is not None:
                 remove.unlink(missing_ok=True)
+            if not isinstance(error, TensoracleError):
+                raise
             self._abort(error)
 
     def _abort(self, error: TensoracleError) -> NoReturn:
         self.app.abort("\n".join(filter(None, (f"tensoracle: {error}", error.remedy))))
         raise AssertionError  # abort does not return
+
+
+def _wheel_files(library: LibraryConfig, bundle: Bundle, output: Path) -> dict[str, Path]:
+    names = (library.library, manifest_name(library.library))
+    codes = [code.file for _, code in bundle.codes()] if library.ship_cubins else []
+    return {name: output / name for name in names} | {
+        shipped_name(library.library, file): output / "bundle" / file for file in codes
+    }

@@ -243,13 +243,19 @@ def build(*, project: Path, output: Path) -> int:
     """Build every library that the project configures."""
     from hatch_tensoracle.config import HookConfig
     from hatch_tensoracle.library import make_library
+    from hatch_tensoracle.workspace import workspace
 
-    config = HookConfig.from_table(_hook_table(project))
+    def report(line: str) -> None:
+        print(line, file=sys.stderr)
+
+    config = HookConfig.from_table(_hook_table(project), os.environ)
     config.check_files(project)
-    for number, library in enumerate(config.libraries):
-        where = output if len(config.libraries) == 1 else output / str(number)
-        bundle = make_library(library, project, where, lambda line: print(line, file=sys.stderr))
-        print(f"{where / library.library}: bundle {bundle.digest}")
+    with workspace(config, project, report) as directory:
+        for number, library in enumerate(config.libraries):
+            where = output if len(config.libraries) == 1 else output / str(number)
+            kept = directory / str(number) / "cmake"
+            bundle = make_library(library, project, where, report, jobs=config.jobs, verbose=config.verbose, kept=kept)
+            print(f"{where / library.library}: bundle {bundle.digest}")
     return 0
 
 

@@ -2,63 +2,140 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import importlib.metadata
+import json
 import os
+import shlex
 import shutil
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from string import Template
 
 from hatch_tensoracle._paths import cpp, templates
 from hatch_tensoracle._process import cxx_compiler, run, tool_of
 from hatch_tensoracle.errors import BuildError
+from hatch_tensoracle.workspace import temporary_directory
 
 __all__ = ["build_library"]
 
+_BUILD_DATE = "1580601600"
+"""2020-02-02, what hatchling puts into wheels: for `__DATE__` and `__TIME__`, unless SOURCE_DATE_EPOCH says another."""
 
-def build_library(bundle: Path, sources: Sequence[Path], library: Path) -> None:
+_REMEDIES = {
+    "CMake's configure step": "Install a C++17 compiler, such as g++ 9 or newer, or name one in the variable CXX.",
+    "The compiler": "Mend the C++ file named in the first error.",
+}
+
+
+def build_library(  # noqa: PLR0913 - the options
+    bundle: Path,
+    sources: Sequence[Path],
+    library: Path,
+    *,
+    include_directories: Sequence[Path] = (),
+    definitions: Sequence[str] = (),
+    arguments: Sequence[str] = (),
+    jobs: int | None = None,
+    kept: Path | None = None,
+    show: Callable[[str], None] | None = None,
+) -> None:
     """Compile `sources`, the launcher and the bundle directory into the shared object `library`.
 
-    The compiler is CMake's choice: the variable CXX, else the first of c++, g++ and clang++ on PATH. Raises BuildError
-    with the compiler's own lines.
+    The compiler is CMake's choice: the variable CXX, else the first of c++, g++ and clang++ on PATH. `arguments` go to
+    CMake's configure step. The directory `kept` has CMake's files, for the next build to go on with; `show` is given
+    every command with what it printed. Raises BuildError with the compiler's own lines.
     """
     cmake, ninja = _tool("cmake"), _tool("ninja")
-    with tempfile.TemporaryDirectory(prefix="tensoracle-cmake-") as directory:
-        project, build = Path(directory) / "project", Path(directory) / "build"
-        project.mkdir()
-        (project / "CMakeLists.txt").write_text(
-            Template((templates() / "CMakeLists.txt").read_text(encoding="utf-8")).substitute(
-                function=_quoted(cpp() / "cmake" / "TensoracleCubinPlugin.cmake"),
-                bundle=_quoted(bundle.resolve()),
-                sources=" ".join(_quoted(source.resolve()) for source in sources),
-                name=_quoted(Path(library.name.removeprefix("lib").removesuffix(".so"))),
-            ),
-            encoding="utf-8",
+    cxx_compiler()  # CMake's own words for its absence fill a screen
+    sources = [source.parent.resolve() / source.name for source in sources]
+    tree = Path(os.path.commonpath([source.parent for source in sources]))
+    included = {f"include_{i}": path.resolve() for i, path in enumerate(include_directories)}
+    with contextlib.ExitStack() as stack:
+        directory = kept or Path(stack.enter_context(temporary_directory("tensoracle-cmake-")))
+        project, build = directory / "project", directory / "build"
+        targets = {"launcher": cpp(), "bundle": bundle, "sources": tree, **included}
+        places = stack.enter_context(_linked(project, targets))
+        _write_project(
+            project,
+            library.name.removeprefix("lib").removesuffix(".so"),
+            [f"sources/{source.relative_to(tree)}" for source in sources],
+            {"INCLUDE_DIRECTORIES": [*included], "COMPILE_DEFINITIONS": definitions},
         )
-        cxx_compiler()  # CMake's own words for its absence fill a screen
-        run(
-            [
-                cmake,
-                "-G",
-                "Ninja",
-                f"-DCMAKE_MAKE_PROGRAM={ninja}",
-                "-DCMAKE_BUILD_TYPE=Release",
-                "-S",
-                project,
-                "-B",
-                build,
-            ],
-            what="CMake's configure step",
-            remedy="Install a C++17 compiler, such as g++ 9 or newer, or name one in the variable CXX.",
-        )
-        run(
-            [cmake, "--build", build, "--parallel", str(len(os.sched_getaffinity(0)))],
-            what="The compiler",
-            remedy="Mend the C++ file named in the first error.",
-        )
+        _forget_other_build(build, [project, tree, *included.values(), *arguments])
+        options = ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", "-DCMAKE_BUILD_TYPE=Release", *arguments]
+        steps: dict[str, list[str | Path]] = {
+            "CMake's configure step": [cmake, *options, "-S", project, "-B", build],
+            "The compiler": [cmake, "--build", build, "--parallel", str(jobs or len(os.sched_getaffinity(0)))],
+        }
+        if show is not None:
+            steps["The compiler"].append("--verbose")
+        for what, command in steps.items():
+            try:
+                done = run(command, what=what, remedy=_REMEDIES[what], env=_environment())
+            except BuildError as error:
+                raise BuildError(_in_the_tree(error.cause, places), remedy=error.remedy) from error
+            if show is not None:
+                show(_in_the_tree(f"{shlex.join(map(str, command))}\n{done.stdout}".rstrip(), places))
         library.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(build / library.name, library)
+
+
+@contextlib.contextmanager
+def _linked(project: Path, targets: Mapping[str, Path]) -> Iterator[dict[Path, Path]]:
+    """Put everything that the project names behind a link below it; give what the links lead to.
+
+    Paths are the same in every build then, and without characters that CMake mistakes for its own. The links do not
+    stay: below a tree that they lead to, whoever follows links would walk in a circle.
+    """
+    project.mkdir(parents=True, exist_ok=True)
+    links = {project / name: target.resolve() for name, target in targets.items()}
+    try:
+        for link, target in links.items():
+            link.unlink(missing_ok=True)  # of a build that was killed
+            link.symlink_to(target)
+        yield links
+    finally:
+        for link in links:
+            link.unlink(missing_ok=True)
+
+
+def _write_project(project: Path, name: str, sources: Iterable[str], options: Mapping[str, Sequence[str]]) -> None:
+    text = Template((templates() / "CMakeLists.txt").read_text(encoding="utf-8")).substitute(
+        name=_quoted(name),
+        sources=_quoted(*sources),
+        options="\n  ".join(f"{keyword} {_quoted(*values)}" for keyword, values in options.items() if values),
+    )
+    file = project / "CMakeLists.txt"
+    if not file.is_file() or file.read_text(encoding="utf-8") != text:  # or CMake would configure again
+        file.write_text(text, encoding="utf-8")
+
+
+def _forget_other_build(build: Path, identity: Sequence[str | Path]) -> None:
+    """Remove what was built of another tree or launcher, by another compiler or with other options.
+
+    CMake keeps to those that it has seen first, and files may be older than what was built of others.
+    """
+    variables = {name: os.environ.get(name, "") for name in ("CXX", "CXXFLAGS", "LDFLAGS")}
+    launcher = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(cpp().rglob("*.?pp"))))
+    written = json.dumps([*map(str, identity), *cxx_compiler(), variables, launcher.hexdigest()])
+    stamp = build / "tensoracle.json"
+    if not stamp.is_file() or stamp.read_text(encoding="utf-8") != written:
+        shutil.rmtree(build, ignore_errors=True)
+        build.mkdir(parents=True)
+        stamp.write_text(written, encoding="utf-8")
+
+
+def _environment() -> dict[str, str]:
+    return {"SOURCE_DATE_EPOCH": _BUILD_DATE, **os.environ}
+
+
+def _in_the_tree(text: str, places: Mapping[Path, Path]) -> str:
+    """What a tool printed, with the files' own places instead of those of the links."""
+    for link, target in places.items():
+        text = text.replace(f"{link}/", f"{target}/")
+    return text
 
 
 def _tool(name: str) -> Path:
@@ -69,6 +146,6 @@ def _tool(name: str) -> Path:
         raise BuildError(message, remedy="Install hatch-tensoracle[producer].") from error
 
 
-def _quoted(path: Path) -> str:
-    """A CMake bracket argument: taken as it stands."""
-    return f"[==[{path}]==]"
+def _quoted(*texts: str) -> str:
+    """CMake's bracket arguments: taken as they stand."""
+    return " ".join(f"[==[{text}]==]" for text in texts)

@@ -128,6 +128,17 @@ class LibraryImage:
             )
             return tuple(itertools.islice(values, _MOST))
 
+    def version_needs(self) -> tuple[tuple[str, str], ...]:
+        """What the library needs of others at load time: their names and versions of symbols, such as `GLIBC_2.34`."""
+        with _foreign_errors():
+            section = self._elf.get_section_by_name(".gnu.version_r")
+            needs = (
+                (needed.name[:_LONGEST], version.name[:_LONGEST])
+                for needed, versions in (section.iter_versions() if section else ())
+                for version in versions
+            )
+            return tuple(itertools.islice(needs, _MOST))
+
     def _exports(self) -> Iterator[str]:
         table = self._elf.get_section_by_name(".dynsym")
         for symbol in table.iter_symbols() if table else ():

@@ -41,7 +41,9 @@ class _Record:
     """The key in the cubin cache of every file of code."""
 
 
-def make_bundle(config: LibraryConfig, root: Path, directory: Path, progress: Callable[[str], None]) -> Bundle:
+def make_bundle(
+    config: LibraryConfig, root: Path, directory: Path, progress: Callable[[str], None], jobs: int | None = None
+) -> Bundle:
     """Make the bundle directory of a library.
 
     If all that the kernels file was read from is as it was when a bundle was made of it, with the same options by the
@@ -53,9 +55,9 @@ def make_bundle(config: LibraryConfig, root: Path, directory: Path, progress: Ca
     from tensoracle_producer.toolchain import find_toolchain
 
     root = root.resolve()
-    toolchain = find_toolchain()
+    toolchain = find_toolchain(root / config.ptxas if config.ptxas is not None else None)
     store = Store("builds", _LIMIT)
-    key = _key(config, root, toolchain.versions)
+    key = _key(config, root, toolchain)
     record = _decoded(store.read([key]).get(key))
     kernels_file = (root / config.kernels_file).resolve()
     beside = Beside(kernels_file.parent)
@@ -70,7 +72,7 @@ def make_bundle(config: LibraryConfig, root: Path, directory: Path, progress: Ca
     with observed(beside) as seen:
         kernels = load_kernels(kernels_file, config.kernels_name)
     dependencies = Dependencies.of(seen, root)
-    production = _produce(kernels, config, root, directory, toolchain, progress)
+    production = _produce(kernels, config, root, directory, toolchain, jobs, progress)
     if dependencies.newest(root) < started:  # else it may have been written after it was read
         record = _Record(dependencies=dependencies, manifest=production.bundle.to_json().decode(), keys=production.keys)
         store.write(key, json.dumps(asdict(record)).encode())
@@ -84,6 +86,7 @@ def _produce(  # noqa: PLR0913, PLR0917 - what a bundle is made of
     root: Path,
     directory: Path,
     toolchain: Toolchain,
+    jobs: int | None,
     progress: Callable[[str], None],
 ) -> Production:
     from tensoracle_producer.errors import SpecError
@@ -100,6 +103,7 @@ def _produce(  # noqa: PLR0913, PLR0917 - what a bundle is made of
             ptx=config.ptx,
             toolchain=toolchain,
             tuning=tuning,
+            jobs=jobs,
             progress=progress,
         )
     except ConfigurationError as error:
@@ -108,7 +112,7 @@ def _produce(  # noqa: PLR0913, PLR0917 - what a bundle is made of
         raise ConfigurationError(f"{config.kernels}: {error}", remedy="Mend the specs in the kernels file.") from error
 
 
-def _key(config: LibraryConfig, root: Path, tools: Mapping[str, str]) -> str:
+def _key(config: LibraryConfig, root: Path, toolchain: Toolchain) -> str:
     """Over all that decides on the bundle beside what the kernels file reads; no directory is part of it."""
     import tensoracle_producer
     from tensoracle_producer.toolchain import source_digest
@@ -119,6 +123,7 @@ def _key(config: LibraryConfig, root: Path, tools: Mapping[str, str]) -> str:
         hashlib.sha256((root / file).read_bytes()).hexdigest() if file is not None else None
         for file in (config.kernels_file, config.tuning)
     ]
+    tools = (toolchain.versions, toolchain.ptxas.name)  # ptxas writes the name that it was started by into cubins
     options = (config.kernels, config.targets, config.ptx)
     return hashlib.sha256(repr((own, tools, sys.version_info[:2], options, read)).encode()).hexdigest()
 

@@ -30,6 +30,7 @@ from hatch_tensoracle.errors import (
     UnexpectedFileError,
     WheelError,
 )
+from hatch_tensoracle.manylinux import manylinux_minor, misfits
 from hatch_tensoracle.wheel import Wheel
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "inspect_bundle",
     "inspect_wheel",
     "manifest_name",
+    "shipped_name",
 ]
 
 T = TypeVar("T")
@@ -154,6 +156,11 @@ def manifest_name(library: str) -> str:
     return f"{library.removesuffix('.so')}.bundle.json"
 
 
+def shipped_name(library: str, file: str) -> str:
+    """Where a file that the manifest names lies in a wheel that has them: below `pkg/libx.bundle/`."""
+    return f"{library.removesuffix('.so')}.bundle/{file}"
+
+
 def _raise_first(checks: Checks[T]) -> T:
     with contextlib.closing(checks):  # and the files that they have open
         try:
@@ -238,7 +245,25 @@ def _check_plugin(wheel: Wheel, name: str) -> Checks[Bundle | None]:
         yield ManifestError("is missing", where=f"{wheel.path}: {beside}")
         return None
     with wheel.open(name) as stream:
-        return (yield from check_library(stream, f"{wheel.path}: {name}", wheel.read(beside, limit=_MAX_MANIFEST)))
+        where = f"{wheel.path}: {name}"
+        bundle = yield from check_library(stream, where, wheel.read(beside, limit=_MAX_MANIFEST))
+    if bundle is not None:
+        yield from _check_shipped(wheel, name, bundle)
+    return bundle
+
+
+def _check_shipped(wheel: Wheel, library: str, bundle: Bundle) -> Iterator[BundleError]:
+    """Cubins and PTX as files beside their library: none, or all that the manifest names and no others."""
+    shipped = {name for name in wheel.names if name.startswith(shipped_name(library, ""))}
+    named = {shipped_name(library, code.file): (entry, code) for entry, code in bundle.codes()} if shipped else {}
+    for name in sorted(shipped - named.keys()):
+        yield UnexpectedFileError("the manifest does not name it", where=f"{wheel.path}: {name}")
+    for name, (entry, code) in named.items():
+        if name in shipped:
+            yield from check_code(entry, code, wheel.read(name, limit=code.size), f"{wheel.path}: {name}")
+        else:
+            missing = MissingPtxError if isinstance(code, Ptx) else MissingCubinError
+            yield missing("is missing, others are there", where=f"{wheel.path}: {name}")
 
 
 def _check_tag(wheel: Wheel) -> Iterator[BundleError]:
@@ -252,4 +277,21 @@ def _check_tag(wheel: Wheel) -> Iterator[BundleError]:
                 f"tag {tag}, but {wheel.elf_names[0]} is a library for Linux x86_64",
                 where=str(wheel.path),
                 remedy="Build the wheel with the tensoracle hook, which sets the tag.",
+            )
+        elif (minor := manylinux_minor(platform)) is not None:
+            yield from _check_manylinux(wheel, tag, minor)
+
+
+def _check_manylinux(wheel: Wheel, tag: str, minor: int) -> Iterator[BundleError]:
+    for name in wheel.elf_names:
+        try:
+            with wheel.open(name) as stream:
+                beyond = misfits(LibraryImage(stream), minor)
+        except ElfError:
+            continue  # it is no shared object; of plugin libraries that is told elsewhere
+        if beyond:
+            yield TagError(
+                f"tag {tag}, but {name} needs {', '.join(beyond)}",
+                where=str(wheel.path),
+                remedy="Set the hook's option `platform-tag` to `auto`, or let auditwheel repair the wheel.",
             )

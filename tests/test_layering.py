@@ -38,7 +38,9 @@ LAYERS = {
     ),
     "arrays": Layer(("hatch_tensoracle._arrays",), below=("leaves",), third_party=("numpy",)),
     "process": Layer(("hatch_tensoracle._process",), below=("leaves",)),
-    "formats": Layer(("hatch_tensoracle.elf", "hatch_tensoracle.ptx"), third_party=("elftools",)),
+    "formats": Layer(
+        tuple(f"hatch_tensoracle.{name}" for name in ("elf", "manylinux", "ptx")), third_party=("elftools",)
+    ),
     "manifest": Layer(("hatch_tensoracle.bundle",), below=("leaves",)),
     "code checks": Layer(("hatch_tensoracle.code_checks",), below=("leaves", "manifest", "formats")),
     "inspection": Layer(
@@ -50,9 +52,13 @@ LAYERS = {
     "building": Layer(
         tuple(
             f"hatch_tensoracle.{name}"
-            for name in ("config", "kernels_file", "observation", "dependencies", "incremental", "cmake", "library")
+            for name in (
+                *("cmake", "config", "dependencies", "incremental", "kernels_file", "library", "observation"),
+                *("overrides", "platform_tag", "workspace"),
+            )
         ),
-        below=("leaves", "process", "manifest", "inspection", "producer"),
+        below=("leaves", "process", "manifest", "formats", "inspection", "producer"),
+        third_party=("filelock",),
     ),
     "front": Layer(
         tuple(f"hatch_tensoracle.{name}" for name in ("build_hook", "hooks", "cli", "__main__")),

@@ -27,9 +27,9 @@ function(tensoracle_add_cubin_plugin target)
   get_property(launcher GLOBAL PROPERTY TENSORACLE_DIRECTORY)
   cmake_path(ABSOLUTE_PATH arg_BUNDLE NORMALIZE OUTPUT_VARIABLE bundle)
 
-  file(GLOB launcher_sources CONFIGURE_DEPENDS "${launcher}/src/*.cpp")
+  _tensoracle_glob(launcher_sources "${launcher}/src" "*.cpp")
   # In the order of their names, in which the cubins follow each other.
-  file(GLOB bundle_sources CONFIGURE_DEPENDS "${bundle}/*.cpp")
+  _tensoracle_glob(bundle_sources "${bundle}" "*.cpp")
   # One translation unit for the whole launcher: most of what compiling it costs is the standard library's headers.
   add_library(${target}_launcher OBJECT ${launcher_sources})
   set_target_properties(${target}_launcher PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
@@ -39,19 +39,16 @@ function(tensoracle_add_cubin_plugin target)
   add_library(${target} SHARED ${arg_SOURCES} $<TARGET_OBJECTS:${target}_launcher> ${bundle_sources})
   set_target_properties(${target} PROPERTIES
     PREFIX "lib"
-    SKIP_BUILD_RPATH ON
-    INSTALL_RPATH ""
     LINK_DEPENDS "${launcher}/cmake/exports.map")
   if(arg_OUTPUT_NAME)
     set_target_properties(${target} PROPERTIES OUTPUT_NAME "${arg_OUTPUT_NAME}")
   endif()
   _tensoracle_compile(${target})
 
-  # They name what they embed relative to themselves, for the assembler to read.
-  file(GLOB bundle_parts CONFIGURE_DEPENDS "${bundle}/cubins/*" "${bundle}/ptx/*")
+  # They name what they embed relative to themselves, for the assembler to read. bundle.json has digests of all of it.
   set_source_files_properties(${bundle_sources} PROPERTIES
-    COMPILE_OPTIONS "-Wa,-I${bundle}"
-    OBJECT_DEPENDS "${bundle}/bundle.json;${bundle_parts}")
+    COMPILE_OPTIONS "-Xassembler;-I${bundle}"  # -Wa would split a path with a comma
+    OBJECT_DEPENDS "${bundle}/bundle.json")
 
   # The version script hides what visibility leaves: the standard library's templates.
   target_link_options(${target} PRIVATE
@@ -59,7 +56,6 @@ function(tensoracle_add_cubin_plugin target)
     "LINKER:--exclude-libs,ALL"
     "LINKER:--no-undefined"
     "LINKER:--as-needed"
-    "LINKER:--build-id=none"  # taking one reads the whole library into memory
     "LINKER:-z,relro,-z,now"
     # Code stays loaded in the driver until the process ends, and so do the records of it.
     "LINKER:-z,nodelete")
@@ -84,11 +80,28 @@ function(_tensoracle_compile name)
   target_compile_options(${name} PRIVATE
     "$<$<NOT:$<CONFIG:Debug>>:-O2>"
     # Statics of inline functions would otherwise be shared with other libraries that have the same launcher.
-    "$<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>"
+    "$<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>")
+  _tensoracle_make_reproducible(${name})
+endfunction()
+
+# What keeps the bytes the same in any directory. Beside it: sources follow each other in the author's order, the
+# launcher's and the bundle's in that of their names; the hook gives compilers a fixed date (cmake.py); hatchling orders
+# a wheel's files, and sets their dates and permissions.
+function(_tensoracle_make_reproducible name)
+  target_compile_options(${name} PRIVATE
     "-ffile-prefix-map=${launcher}=tensoracle"
     "-ffile-prefix-map=${bundle}=bundle"
     "-ffile-prefix-map=${CMAKE_CURRENT_SOURCE_DIR}=."
     "-ffile-prefix-map=${CMAKE_CURRENT_BINARY_DIR}=.")
+  set_target_properties(${name} PROPERTIES SKIP_BUILD_RPATH ON INSTALL_RPATH "")
+  target_link_options(${name} PRIVATE "LINKER:--build-id=none")  # taking one reads the whole library into memory
+endfunction()
+
+# Files of a directory in the order of their names; relative to this project's directory where they lie below it.
+function(_tensoracle_glob variable directory pattern)
+  string(REGEX REPLACE "[[*?]" "[\\0]" escaped "${directory}")
+  file(GLOB found RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" CONFIGURE_DEPENDS "${escaped}/${pattern}")
+  set(${variable} "${found}" PARENT_SCOPE)
 endfunction()
 
 macro(_tensoracle_check_arguments)

@@ -49,6 +49,7 @@ def compile_bundle(  # noqa: PLR0913 - the options
     ptx: str | None = None,
     ptxas: str | os.PathLike[str] | None = None,
     tuning: Sequence[Tuning] = (),
+    jobs: int | None = None,
     progress: Callable[[str], None] | None = None,
     executor: Executor | None = None,
 ) -> Bundle:
@@ -56,10 +57,10 @@ def compile_bundle(  # noqa: PLR0913 - the options
 
     `targets` are names such as `sm86`; `ptx` is one, `sm89` or older, for which PTX is kept besides; `ptxas` is
     another assembler than that of nvidia-cuda-nvcc-cu12; `tuning` is what was measured of the configurations;
-    `progress` is given one line at a time. Kernels are compiled in worker processes, one a core, without GPU, driver or
-    torch, or where the `executor` brings them, which is not shut down; those that the user's cache directory remembers,
-    by content, are not compiled again. The directory appears whole or not at all; one that exists is replaced if it is
-    empty or holds a bundle.
+    `progress` is given one line at a time. Kernels are compiled in `jobs` worker processes, else one a core, without
+    GPU, driver or torch, or where the `executor` brings them, which is not shut down; those that the user's cache
+    directory remembers, by content, are not compiled again. The directory appears whole or not at all; one that exists
+    is replaced if it is empty or holds a bundle.
 
     Raises CompileError naming every kernel and target that failed, CaptureError for a kernel that depends on objects
     which cannot be recorded, ToolchainError without Triton or ptxas, ConfigurationError for tuning of other kernels or
@@ -75,6 +76,7 @@ def compile_bundle(  # noqa: PLR0913 - the options
         toolchain=find_toolchain(named),
         ptxas=named,
         tuning=tuning,
+        jobs=jobs,
         progress=progress or (lambda _line: None),
         executor=executor,
     ).bundle
@@ -89,6 +91,7 @@ def produce(  # noqa: PLR0913 - the options
     toolchain: Toolchain,
     ptxas: Path | None = None,
     tuning: Sequence[Tuning],
+    jobs: int | None,
     progress: Callable[[str], None],
     executor: Executor | None = None,
 ) -> Production:
@@ -102,7 +105,7 @@ def produce(  # noqa: PLR0913 - the options
         for target, keeps_ptx in goals
     ]
     cache = CubinCache(toolchain)
-    pool = WorkerPool(min(len(tasks), _cores())) if executor is None else nullcontext(executor)
+    pool = WorkerPool(min(len(tasks), jobs or _cores())) if executor is None else nullcontext(executor)
     elsewhere = partial(compile_elsewhere, ptxas=ptxas, versions=toolchain.versions)
     with replaced_directory(directory) as fresh, pool as executing:
         compiled = compile_all(tasks, executing, cache, progress, compile_job if executor is None else elsewhere)

@@ -8,11 +8,22 @@ import subprocess
 import sys
 import venv
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["PACKAGES", "Environment", "Outcome", "contents", "copied", "edit", "hatchling_build", "pip_wheel", "tree"]
+__all__ = [
+    "PACKAGES",
+    "Environment",
+    "Outcome",
+    "build_with",
+    "contents",
+    "copied",
+    "edit",
+    "hatchling_build",
+    "pip_wheel",
+    "tree",
+]
 
 PACKAGES = Path(__file__).resolve().parent.parent / "packages"
 _NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.so", "*.bundle.json", "build", "dist")
@@ -79,22 +90,30 @@ def pip_wheel(
     command = [sys.executable, "-m", "pip", "wheel", "--verbose", "--no-deps", "--wheel-dir", str(to)]
     command += ["--no-build-isolation", "--no-index"] if links is None else ["--find-links", str(links)]
     # A path, never a name: pip would look for a name in its index.
-    return _build([*command, str(project.resolve())], to, variables)
+    return build_with([*command, str(project.resolve())], to, variables)
 
 
 def hatchling_build(
-    project: Path, to: Path, target: str = "wheel", *, variables: Mapping[str, str] | None = None
+    project: Path, to: Path, target: str = "wheel", *, variables: Mapping[str, str] | None = None, umask: int = -1
 ) -> Outcome:
     """Build a target with hatchling, whose output has no frame of a frontend around it."""
     command = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(to)]
-    return _build(command, to, variables, directory=project)
+    return build_with(command, to, variables, directory=project, umask=umask)
 
 
-def _build(
-    command: list[str], to: Path, variables: Mapping[str, str] | None, *, directory: Path | None = None
+def build_with(
+    command: Sequence[str],
+    to: Path,
+    variables: Mapping[str, str] | None = None,
+    *,
+    directory: Path | None = None,
+    umask: int = -1,
 ) -> Outcome:
+    """Run a command that builds into the directory `to`."""
     environment = os.environ | dict(variables or {})
-    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=directory, env=environment, umask=umask, capture_output=True, text=True, check=False
+    )
     artifacts = tuple(sorted(to.iterdir())) if to.is_dir() else ()
     return Outcome(status=done.returncode, stdout=done.stdout, stderr=done.stderr, artifacts=artifacts)
 

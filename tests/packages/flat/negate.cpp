@@ -24,4 +24,7 @@ class Negate final : public PluginBase<Negate> {
 
 TENSORACLE_REGISTER_PLUGIN(Negate);
 
+// What would differ from one build to the next.
+[[gnu::used]] char const kBUILT[] = __FILE__ " on " __DATE__ " at " __TIME__;
+
 }  // namespace
