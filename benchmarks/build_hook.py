@@ -1,6 +1,6 @@
 """The build hook's own time for the example with warm caches: all but CMake, Ninja and the compiler.
 
-`python benchmarks/build_hook.py`. Each run is a fresh process that builds the example with hatchling; the medians count.
+`python benchmarks/build_hook.py`. Each run is a fresh process that builds the example with hatchling; medians count.
 `producing` ends where the C++ build begins, `packing` begins where it has ended: inspection of bundle and wheel, and
 hatchling's own packing.
 """
