@@ -493,8 +493,15 @@ def test_ctrl_c_leaves_no_process_and_no_file(tmp_path: Path) -> None:
     project, temporary = copied("flat", tmp_path / "project"), tmp_path / "tmp"
     temporary.mkdir()
     before = tree(project)
+    program = """
+        import signal
+        from hatchling.cli import hatchling
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
+        hatchling()
+    """
+    arguments = ["build", "--target", "wheel", "--directory", str(tmp_path / "dist")]
     process = subprocess.Popen(
-        [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path / "dist")],
+        [sys.executable, "-c", textwrap.dedent(program), *arguments],
         cwd=project,
         env=os.environ | {"TMPDIR": str(temporary)},
         stderr=subprocess.DEVNULL,

@@ -118,6 +118,32 @@ def test_a_source_that_changed_is_compiled_again(project: Project, tmp_path: Pat
     assert compiled(project.build(tmp_path)) == {"negate.cpp", "bundle.cpp", "cubins_000.cpp"}
 
 
+TIMING_CACHE_ID = """
+import sys
+from hatch_tensoracle.testing import PluginHarness, Tensor
+print(PluginHarness(sys.argv[1]).create("Negate", {}).build([Tensor("fp32", (8,))]).timing_cache_id)
+"""
+
+
+def timing_cache_id(wheel: Path, directory: Path) -> str:
+    """What the plugin answers TensorRT."""
+    (directory / "libflat.so").write_bytes(contents(wheel)["flat/libflat.so"])
+    command = [sys.executable, "-c", TIMING_CACHE_ID, str(directory / "libflat.so")]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_timings_are_not_shared_with_a_library_of_other_host_code(project: Project, tmp_path: Path) -> None:
+    """Kernels and sources are the same; a header is not."""
+    header = project.root.parent / "common/common.hpp"
+    edit(header, "common of", "other text of")
+    other = project.build(tmp_path / "other").artifact
+    edit(header, "other text of", "common of")
+    same = project.build(tmp_path / "same").artifact
+    assert same.read_bytes() == project.wheel.read_bytes()
+    assert [*inspect_wheel(other).values()] == [*inspect_wheel(same).values()]
+    assert timing_cache_id(other, tmp_path) != timing_cache_id(same, tmp_path)
+
+
 def test_the_assembler_of_a_variable_is_named_in_the_manifest(project: Project, tmp_path: Path) -> None:
     outcome = project.build(tmp_path, TENSORACLE_PTXAS=str(PTXAS_13), TENSORACLE_PTX="sm75")
     (bundle,) = inspect_wheel(outcome.artifact).values()

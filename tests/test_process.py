@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 
 PROGRAM = """
-import sys
+import signal, sys
 from hatch_tensoracle._process import run
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
 run(["sh", "-c", 'sleep 100 & echo $! > "$0"; wait', sys.argv[1]], what="The tool")
 """
 
