@@ -59,6 +59,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     (repository / "packages/common").mkdir()
     header = '[[gnu::used]] static char const kCOMMON[] = "common of " __FILE__;\n'
     (repository / "packages/common/common.hpp").write_text(header)
+    (repository / "packages/common/common.cpp").write_text("#include <common.hpp>\n")
+    edit(root / "pyproject.toml", '["negate.cpp"]', '["negate.cpp", "../common/common.cpp"]')
     edit(root / "pyproject.toml", 'targets = ["sm86"]\n', OPTIONS)
     with (root / "negate.cpp").open("a") as file:
         file.write(CPP)
@@ -76,16 +78,17 @@ def test_verbose_shows_commands_and_what_they_print(project: Project) -> None:
     assert re.search(
         r"^tensoracle: \S+/cmake -G Ninja .*-DCMAKE_CXX_FLAGS=-DFROM_CMAKE=3", project.printed, re.MULTILINE
     )
-    assert re.search(r"^tensoracle: \[\d/6\] \S+ .*-c \S+/negate\.cpp$", project.printed, re.MULTILINE)
+    assert re.search(r"^tensoracle: \[\d/7\] \S+ .*-c \S+/negate\.cpp$", project.printed, re.MULTILINE)
 
 
 def test_jobs_reaches_cmake(project: Project) -> None:
     assert re.search(r"cmake --build \S+ --parallel 1 --verbose$", project.printed, re.MULTILINE)
 
 
-def test_a_header_outside_the_project_is_found_and_its_place_is_not_told(project: Project) -> None:
+def test_files_outside_the_project_are_found_and_their_place_is_not_told(project: Project) -> None:
     library = contents(project.wheel)["flat/libflat.so"]
-    assert b"common of ./include_0/common.hpp\0" in library
+    assert library.count(b"common of ./include_0/common.hpp\0") == 2
+    assert b"./sources/flat/negate.cpp on " in library
     assert str(project.root.parent).encode() not in library
 
 
