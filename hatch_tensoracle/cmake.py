@@ -118,7 +118,7 @@ def _forget_other_build(build: Path, identity: Sequence[str | Path]) -> None:
     CMake keeps to those that it has seen first, and files may be older than what was built of others.
     """
     variables = {name: os.environ.get(name, "") for name in ("CXX", "CXXFLAGS", "LDFLAGS")}
-    launcher = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(cpp().rglob("*.?pp"))))
+    launcher = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(cpp().rglob("*")) if file.is_file()))
     written = json.dumps([*map(str, identity), *cxx_compiler(), variables, launcher.hexdigest()])
     stamp = build / "tensoracle.json"
     if not stamp.is_file() or stamp.read_text(encoding="utf-8") != written:

@@ -30,7 +30,7 @@ cmake-arguments = ["-DCMAKE_CXX_FLAGS=-DFROM_CMAKE=3"]
 platform-tag = "auto"
 jobs = 1
 verbose = true
-build-directory = "build/kept"
+build-directory = "build"
 """
 CPP = """
 #include <common.hpp>
@@ -179,7 +179,7 @@ def test_a_tag_that_the_library_fits_is_taken(project: Project, tmp_path: Path) 
 
 
 def test_builds_in_one_directory_wait_for_each_other(project: Project, tmp_path: Path) -> None:
-    lock = FileLock(project.root / "build/kept/.lock")
+    lock = FileLock(project.root / "build/tensoracle/.lock")
     outcomes = []
     with lock:
         thread = threading.Thread(target=lambda: outcomes.append(project.build(tmp_path)))
@@ -198,12 +198,13 @@ def test_an_editable_install_has_the_files_in_the_tree_until_they_are_cleaned(pr
     placed = {str(file.relative_to(project.root)): file.read_bytes() for file in package.rglob("*") if file.is_file()}
     assert placed == {name: data for name, data in shipped.items() if name.startswith("flat/")}
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel:editable", "--clean-only"]
-    kept = shutil.move(project.root / "build/kept", tmp_path / "kept")  # it would go too
-    (project.root / "build/kept").mkdir()
+    kept = shutil.move(project.root / "build/tensoracle", tmp_path / "kept")  # it would go too
+    for name in ("build/tensoracle", "build/other"):
+        (project.root / name).mkdir()
     subprocess.run(command, cwd=project.root, check=True)
     assert [file.name for file in package.iterdir()] == ["__init__.py"]
-    assert not (project.root / "build/kept").exists()
-    shutil.move(kept, project.root / "build/kept")
+    assert [file.name for file in (project.root / "build").iterdir()] == ["other"]
+    shutil.move(kept, project.root / "build/tensoracle")
 
 
 def test_an_editable_install_says_what_it_cannot_write(project: Project, tmp_path: Path) -> None:
@@ -250,8 +251,8 @@ def test_a_build_directory_where_cmake_cannot_work_is_refused(project: Project, 
     place = tmp_path / "a;b"
     cause, remedy = project.build(tmp_path / "dist", TENSORACLE_BUILD_DIRECTORY=str(place)).errors
     assert cause == (
-        f"tensoracle: Option `build-directory` for build hook `tensoracle` names {place}: CMake cannot work below a"
-        " directory with ; in its name"
+        f"tensoracle: Option `build-directory` for build hook `tensoracle` leads to {place}/tensoracle: CMake"
+        " cannot work below a directory with ; in its name"
     )
     assert remedy == "Name another directory, such as one below /tmp."
 
