@@ -18,7 +18,7 @@ from hatch_tensoracle.errors import ConfigurationError, MissingPluginError, Tens
 from hatch_tensoracle.inspection import inspect_wheel, manifest_name, shipped_name
 from hatch_tensoracle.library import make_library
 from hatch_tensoracle.platform_tag import check_platform, platform_tag
-from hatch_tensoracle.workspace import workspace
+from hatch_tensoracle.workspace import forget, workspace
 
 __all__ = ["TensoracleBuildHook"]
 
@@ -64,7 +64,7 @@ class TensoracleBuildHook(BuildHookInterface):  # type: ignore[type-arg]
                 )
 
     def clean(self, versions: list[str]) -> None:  # noqa: ARG002 - hatchling's
-        """Remove what editable installs put into the tree, and the build directory that is kept."""
+        """Remove what editable installs put into the tree, and what is kept of builds."""
         if self.target_name != "wheel":
             return
         config = HookConfig.from_table(self.config, os.environ)
@@ -72,8 +72,7 @@ class TensoracleBuildHook(BuildHookInterface):  # type: ignore[type-arg]
             for name in (library.library, manifest_name(library.library)):
                 self._in_tree(name).unlink(missing_ok=True)
             shutil.rmtree(self._in_tree(shipped_name(library.library, "")), ignore_errors=True)
-        if config.build_directory is not None:
-            shutil.rmtree(Path(self.root, config.build_directory), ignore_errors=True)
+        forget(config, Path(self.root))
 
     def _configure(self) -> HookConfig:
         config = HookConfig.from_table(self.config, os.environ)

@@ -73,7 +73,7 @@ def build_library(  # noqa: PLR0913 - the options
             steps["The compiler"].append("--verbose")
         for what, command in steps.items():
             try:
-                done = run(command, what=what, remedy=_REMEDIES[what], env=_environment())
+                done = run(command, what=what, remedy=_REMEDIES[what], env=_environment(directory))
             except BuildError as error:
                 raise BuildError(_in_the_tree(error.cause, places), remedy=error.remedy) from error
             if show is not None:
@@ -118,7 +118,7 @@ def _forget_other_build(build: Path, identity: Sequence[str | Path]) -> None:
     CMake keeps to those that it has seen first, and files may be older than what was built of others.
     """
     variables = {name: os.environ.get(name, "") for name in ("CXX", "CXXFLAGS", "LDFLAGS")}
-    launcher = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(cpp().rglob("*.?pp"))))
+    launcher = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(cpp().rglob("*")) if file.is_file()))
     written = json.dumps([*map(str, identity), *cxx_compiler(), variables, launcher.hexdigest()])
     stamp = build / "tensoracle.json"
     if not stamp.is_file() or stamp.read_text(encoding="utf-8") != written:
@@ -127,8 +127,10 @@ def _forget_other_build(build: Path, identity: Sequence[str | Path]) -> None:
         stamp.write_text(written, encoding="utf-8")
 
 
-def _environment() -> dict[str, str]:
-    return {"SOURCE_DATE_EPOCH": _BUILD_DATE, **os.environ}
+def _environment(directory: Path) -> dict[str, str]:
+    temporary = directory / "tmp"  # what a compiler that was killed could not remove goes with the directory
+    temporary.mkdir(exist_ok=True)
+    return {"SOURCE_DATE_EPOCH": _BUILD_DATE, **os.environ, "TMPDIR": str(temporary)}
 
 
 def _in_the_tree(text: str, places: Mapping[Path, Path]) -> str:

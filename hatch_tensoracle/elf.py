@@ -7,6 +7,7 @@ is documented nowhere; it was measured on the output of ptxas 12.9 and 13.4, bes
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import itertools
 import struct
@@ -37,6 +38,10 @@ class ElfError(Exception):
     """The bytes are no ELF file, or not of the kind asked for."""
 
 
+_REMEMBERED = 4096
+_known: dict[bytes, CubinImage] = {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelImage:
     """One entry function of a cubin."""
@@ -62,7 +67,21 @@ class CubinImage:
 
 
 def read_cubin(data: bytes) -> CubinImage:
-    """Read one cubin. Raises ElfError."""
+    """Read one cubin. Raises ElfError.
+
+    A build looks at each five times: when it is compiled and checked, in the bundle, in the library and in the wheel.
+    So what was read is remembered, by the digest of the bytes.
+    """
+    digest = hashlib.sha256(data).digest()
+    if digest not in _known:
+        image = _read_cubin(data)
+        if len(_known) >= _REMEMBERED:
+            _known.clear()
+        _known[digest] = image
+    return _known[digest]
+
+
+def _read_cubin(data: bytes) -> CubinImage:
     with _foreign_errors():
         elf = _open(io.BytesIO(data), machine="EM_CUDA", kind="cubin")
         sm, architecture_specific = _sm(elf)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 from hatch_tensoracle.config import HookConfig
 from hatch_tensoracle.errors import ConfigurationError
 
-__all__ = ["temporary_directory", "workspace"]
+__all__ = ["forget", "temporary_directory", "workspace"]
 
 _MISTAKEN = frozenset(';[]|"\\')
 """CMake 4.4 fails on files below directories with one of these in their names: it splits lists, or quotes wrongly."""
@@ -34,15 +35,26 @@ def workspace(config: HookConfig, root: Path, progress: Callable[[str], None]) -
         with temporary_directory("tensoracle-") as temporary:
             yield Path(temporary)
     else:
-        with _kept(Path(root, config.build_directory).absolute(), progress) as kept:
+        with _kept(_below(root, config.build_directory), progress) as kept:
             yield kept
+
+
+def forget(config: HookConfig, root: Path) -> None:
+    """Remove what was kept, if anything was."""
+    if config.build_directory is not None:
+        shutil.rmtree(_below(root, config.build_directory), ignore_errors=True)
+
+
+def _below(root: Path, directory: str) -> Path:
+    """One of our own, so that nothing else goes when it is removed: the option may name any directory."""
+    return Path(root, directory, "tensoracle").absolute()
 
 
 @contextlib.contextmanager
 def _kept(directory: Path, progress: Callable[[str], None]) -> Iterator[Path]:
     if mistaken := _MISTAKEN & set(str(directory)):
         raise ConfigurationError(
-            f"Option `build-directory` for build hook `tensoracle` names {directory}: CMake cannot work below a"
+            f"Option `build-directory` for build hook `tensoracle` leads to {directory}: CMake cannot work below a"
             f" directory with {' '.join(sorted(mistaken))} in its name",
             remedy="Name another directory, such as one below /tmp.",
         )
@@ -58,7 +70,7 @@ def _kept(directory: Path, progress: Callable[[str], None]) -> Iterator[Path]:
             lock.acquire()
     except OSError as error:
         raise ConfigurationError(
-            f"Option `build-directory` for build hook `tensoracle` names {directory}: {error.strerror}"
+            f"Option `build-directory` for build hook `tensoracle` leads to {directory}: {error.strerror}"
         ) from error
     try:
         yield directory

@@ -232,6 +232,56 @@ def test_ptx_that_would_run_nowhere_else_is_refused(target: str, problem: str) -
     assert str(refusal({"libraries": [{**FLAT, "ptx": target}]})).startswith(f"{where} {problem}")
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "where", "problem"),
+    [
+        pytest.param("ptxas", ["p"], "ptxas", "must be a string or null, not ['p']", id="ptxas-list"),
+        pytest.param("ship-cubins", "yes", "ship-cubins", "must be true or false, not 'yes'", id="ship-cubins-string"),
+        pytest.param("jobs", True, "jobs", "must be an integer or null, not True", id="jobs-bool"),
+        pytest.param("jobs", 0, "jobs", "must be 1 or more, not 0", id="no-jobs"),
+        pytest.param("verbose", 1, "verbose", "must be true or false, not 1", id="verbose-number"),
+        pytest.param(
+            "platform-tag",
+            "manylinux2014",
+            "platform-tag",
+            "must be `linux`, `auto` or `manylinux_2_X`, not 'manylinux2014'",
+            id="old-name-of-a-tag",
+        ),
+        pytest.param(
+            "compile-definitions",
+            ["A", "2=B"],
+            "compile-definitions[1]",
+            "must be `NAME` or `NAME=VALUE` on one line and without `;`, not '2=B'",
+            id="no-name",
+        ),
+        pytest.param(
+            "compile-definitions",
+            ["A=1;2"],
+            "compile-definitions[0]",
+            "must be `NAME` or `NAME=VALUE` on one line and without `;`, not 'A=1;2'",
+            id="semicolon",
+        ),
+        pytest.param(
+            "cmake-arguments",
+            ["-GXcode"],
+            "cmake-arguments[0]",
+            "must not be '-GXcode': -S, -B, -G are the hook's own",
+            id="other-generator",
+        ),
+    ],
+)
+def test_a_value_that_does_not_fit_says_what_it_must_be(option: str, value: object, where: str, problem: str) -> None:
+    assert str(refusal({**FLAT, option: value})) == f"Option `{where}` for build hook `tensoracle` {problem}"
+
+
+def test_options_of_the_wheel_stand_beside_the_libraries() -> None:
+    config = HookConfig.from_table({"libraries": [FLAT], "jobs": 2, "platform-tag": "manylinux_2_28"})
+    assert (config.jobs, config.platform_tag) == (2, "manylinux_2_28")
+    error = refusal({"libraries": [{**FLAT, "jobs": 2}]})
+    where = "Option `libraries[0].jobs` for build hook `tensoracle`"
+    assert str(error) == f"{where} is for the whole wheel: put it beside `libraries`"
+
+
 def test_two_libraries_at_one_path_are_refused() -> None:
     error = refusal({"libraries": [FLAT, FLAT]})
     assert "Option `libraries` for build hook `tensoracle` must give each library its own path" in str(error)
@@ -279,6 +329,14 @@ def test_a_tuning_file_that_is_missing_is_named(project: Path) -> None:
         config.check_files(project)
     (project / "tuning.json").touch()
     config.check_files(project)
+
+
+@pytest.mark.parametrize(("option", "value"), [("ptxas", "bin/ptxas"), ("include-directories", ["include"])])
+def test_an_assembler_or_include_directory_that_is_missing_is_named(
+    project: Path, option: str, value: str | list[str]
+) -> None:
+    with pytest.raises(ConfigurationError, match=rf"Option `{option}` .* names '[\w/]+', which is not in"):
+        HookConfig.from_table({**FLAT, option: value}).check_files(project)
 
 
 def test_a_directory_is_no_source_file(project: Path) -> None:

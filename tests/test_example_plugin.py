@@ -116,6 +116,7 @@ def test_digests_survive_auditwheel_repair(wheel: Path, tmp_path: Path) -> None:
     assert "manylinux_2_" in repaired.name
     assert list(check_wheel(repaired)) == []
     assert inspect_wheel(repaired) == inspect_wheel(wheel)
+    assert contents(repaired)[LIBRARY] == contents(wheel)[LIBRARY]
 
 
 def test_the_installed_wheel_builds_an_engine(wheel: Path, tmp_path: Path) -> None:

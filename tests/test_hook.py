@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import signal
 import socket
+import subprocess
 import sys
 import tarfile
 import tempfile
 import textwrap
+import time
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -483,3 +487,69 @@ def test_an_error_in_cpp_shows_the_compilers_own_lines(tmp_path: Path) -> None:
     assert [line for line in errors if re.search(r"negate\.cpp:19:\d+: error: .*inputz", line)]
     assert errors[-1] == "Mend the C++ file named in the first error."
     assert tree(temporary) == {}
+
+
+def test_ctrl_c_leaves_no_process_and_no_file(tmp_path: Path) -> None:
+    project, temporary = copied("flat", tmp_path / "project"), tmp_path / "tmp"
+    temporary.mkdir()
+    before = tree(project)
+    program = """
+        import signal
+        from hatchling.cli import hatchling
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
+        hatchling()
+    """
+    arguments = ["build", "--target", "wheel", "--directory", str(tmp_path / "dist")]
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program), *arguments],
+        cwd=project,
+        env=os.environ | {"TMPDIR": str(temporary)},
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    while not any(temporary.rglob("*.s")):  # which g++ has its compiler write
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(30) != 0
+    time.sleep(0.2)  # who still ran would write
+    assert (tree(project), tree(temporary)) == (before, {})
+    assert processes_below(temporary) == []
+
+
+def processes_below(directory: Path) -> list[str]:
+    """Command lines of processes that name the directory."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it ended
+            found += [line] if str(directory) in (line := file.read_bytes().replace(b"\0", b" ").decode()) else []
+    return found
+
+
+def test_a_platform_that_a_cross_build_asks_for_is_refused(tmp_path: Path) -> None:
+    project = copied("flat", tmp_path / "project")
+    outcome = hatchling_build(project, tmp_path / "dist", variables={"_PYTHON_HOST_PLATFORM": "linux-aarch64"})
+    found = "this is linux-aarch64 by the variable _PYTHON_HOST_PLATFORM"
+    assert outcome.errors == [
+        f"tensoracle: wheels can be built on linux-x86_64 only, {found}",
+        "Build on Linux x86_64, in a container for example.",
+    ]
+
+
+def test_a_library_for_another_processor_is_not_shipped_as_one_for_x86(tmp_path: Path) -> None:
+    """The compiler is said to be for x86-64, and links for arm64: its libraries get that mark."""
+    project, compiler = copied("flat", tmp_path / "project"), tmp_path / "c++"
+    script = """
+        #!/bin/sh
+        g++ "$@" || exit
+        for word; do
+          case $last$word in -o*.so) printf '\\267' | dd of="$word" bs=1 seek=18 conv=notrunc status=none;; esac
+          last=$word
+        done
+        exit 0
+    """
+    compiler.write_text(textwrap.dedent(script).lstrip())
+    compiler.chmod(0o755)
+    variables = {"CXX": str(compiler), "_PYTHON_HOST_PLATFORM": "linux-x86_64"}
+    (cause,) = hatchling_build(project, tmp_path / "dist", variables=variables).errors
+    assert cause.endswith("libflat.so: is not a shared object for x86-64: it is EM_AARCH64 ET_DYN, 64 bits")

@@ -30,7 +30,7 @@ cmake-arguments = ["-DCMAKE_CXX_FLAGS=-DFROM_CMAKE=3"]
 platform-tag = "auto"
 jobs = 1
 verbose = true
-build-directory = "build/kept"
+build-directory = "build"
 """
 CPP = """
 #include <common.hpp>
@@ -59,6 +59,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     (repository / "packages/common").mkdir()
     header = '[[gnu::used]] static char const kCOMMON[] = "common of " __FILE__;\n'
     (repository / "packages/common/common.hpp").write_text(header)
+    (repository / "packages/common/common.cpp").write_text("#include <common.hpp>\n")
+    edit(root / "pyproject.toml", '["negate.cpp"]', '["negate.cpp", "../common/common.cpp"]')
     edit(root / "pyproject.toml", 'targets = ["sm86"]\n', OPTIONS)
     with (root / "negate.cpp").open("a") as file:
         file.write(CPP)
@@ -76,16 +78,17 @@ def test_verbose_shows_commands_and_what_they_print(project: Project) -> None:
     assert re.search(
         r"^tensoracle: \S+/cmake -G Ninja .*-DCMAKE_CXX_FLAGS=-DFROM_CMAKE=3", project.printed, re.MULTILINE
     )
-    assert re.search(r"^tensoracle: \[\d/6\] \S+ .*-c \S+/negate\.cpp$", project.printed, re.MULTILINE)
+    assert re.search(r"^tensoracle: \[\d/7\] \S+ .*-c \S+/negate\.cpp$", project.printed, re.MULTILINE)
 
 
 def test_jobs_reaches_cmake(project: Project) -> None:
     assert re.search(r"cmake --build \S+ --parallel 1 --verbose$", project.printed, re.MULTILINE)
 
 
-def test_a_header_outside_the_project_is_found_and_its_place_is_not_told(project: Project) -> None:
+def test_files_outside_the_project_are_found_and_their_place_is_not_told(project: Project) -> None:
     library = contents(project.wheel)["flat/libflat.so"]
-    assert b"common of ./include_0/common.hpp\0" in library
+    assert library.count(b"common of ./include_0/common.hpp\0") == 2
+    assert b"./sources/flat/negate.cpp on " in library
     assert str(project.root.parent).encode() not in library
 
 
@@ -116,6 +119,32 @@ def test_a_build_directory_has_no_links_into_the_tree(project: Project) -> None:
 def test_a_source_that_changed_is_compiled_again(project: Project, tmp_path: Path) -> None:
     (project.root / "negate.cpp").touch()
     assert compiled(project.build(tmp_path)) == {"negate.cpp", "bundle.cpp", "cubins_000.cpp"}
+
+
+TIMING_CACHE_ID = """
+import sys
+from hatch_tensoracle.testing import PluginHarness, Tensor
+print(PluginHarness(sys.argv[1]).create("Negate", {}).build([Tensor("fp32", (8,))]).timing_cache_id)
+"""
+
+
+def timing_cache_id(wheel: Path, directory: Path) -> str:
+    """What the plugin answers TensorRT."""
+    (directory / "libflat.so").write_bytes(contents(wheel)["flat/libflat.so"])
+    command = [sys.executable, "-c", TIMING_CACHE_ID, str(directory / "libflat.so")]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_timings_are_not_shared_with_a_library_of_other_host_code(project: Project, tmp_path: Path) -> None:
+    """Kernels and sources are the same; a header is not."""
+    header = project.root.parent / "common/common.hpp"
+    edit(header, "common of", "other text of")
+    other = project.build(tmp_path / "other").artifact
+    edit(header, "other text of", "common of")
+    same = project.build(tmp_path / "same").artifact
+    assert same.read_bytes() == project.wheel.read_bytes()
+    assert [*inspect_wheel(other).values()] == [*inspect_wheel(same).values()]
+    assert timing_cache_id(other, tmp_path) != timing_cache_id(same, tmp_path)
 
 
 def test_the_assembler_of_a_variable_is_named_in_the_manifest(project: Project, tmp_path: Path) -> None:
@@ -150,7 +179,7 @@ def test_a_tag_that_the_library_fits_is_taken(project: Project, tmp_path: Path) 
 
 
 def test_builds_in_one_directory_wait_for_each_other(project: Project, tmp_path: Path) -> None:
-    lock = FileLock(project.root / "build/kept/.lock")
+    lock = FileLock(project.root / "build/tensoracle/.lock")
     outcomes = []
     with lock:
         thread = threading.Thread(target=lambda: outcomes.append(project.build(tmp_path)))
@@ -169,12 +198,13 @@ def test_an_editable_install_has_the_files_in_the_tree_until_they_are_cleaned(pr
     placed = {str(file.relative_to(project.root)): file.read_bytes() for file in package.rglob("*") if file.is_file()}
     assert placed == {name: data for name, data in shipped.items() if name.startswith("flat/")}
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel:editable", "--clean-only"]
-    kept = shutil.move(project.root / "build/kept", tmp_path / "kept")  # it would go too
-    (project.root / "build/kept").mkdir()
+    kept = shutil.move(project.root / "build/tensoracle", tmp_path / "kept")  # it would go too
+    for name in ("build/tensoracle", "build/other"):
+        (project.root / name).mkdir()
     subprocess.run(command, cwd=project.root, check=True)
     assert [file.name for file in package.iterdir()] == ["__init__.py"]
-    assert not (project.root / "build/kept").exists()
-    shutil.move(kept, project.root / "build/kept")
+    assert [file.name for file in (project.root / "build").iterdir()] == ["other"]
+    shutil.move(kept, project.root / "build/tensoracle")
 
 
 def test_an_editable_install_says_what_it_cannot_write(project: Project, tmp_path: Path) -> None:
@@ -221,8 +251,8 @@ def test_a_build_directory_where_cmake_cannot_work_is_refused(project: Project, 
     place = tmp_path / "a;b"
     cause, remedy = project.build(tmp_path / "dist", TENSORACLE_BUILD_DIRECTORY=str(place)).errors
     assert cause == (
-        f"tensoracle: Option `build-directory` for build hook `tensoracle` names {place}: CMake cannot work below a"
-        " directory with ; in its name"
+        f"tensoracle: Option `build-directory` for build hook `tensoracle` leads to {place}/tensoracle: CMake"
+        " cannot work below a directory with ; in its name"
     )
     assert remedy == "Name another directory, such as one below /tmp."
 

@@ -60,6 +60,15 @@ function(tensoracle_add_cubin_plugin target)
     # Code stays loaded in the driver until the process ends, and so do the records of it.
     "LINKER:-z,nodelete")
   target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
+
+  # By the build id getTimingCacheID tells libraries apart that launch the same kernels otherwise. It is taken over the
+  # object files: for one of its own the linker reads the whole library into memory.
+  set(build_id "${CMAKE_CURRENT_BINARY_DIR}/${target}_build_id.txt")
+  add_custom_command(TARGET ${target} PRE_LINK
+    COMMAND "${CMAKE_COMMAND}" "-DOBJECTS=$<TARGET_OBJECTS:${target}>;$<TARGET_OBJECTS:${target}_launcher>"
+      "-DOUTPUT=${build_id}" -P "${launcher}/cmake/build_id.cmake"
+    VERBATIM)
+  target_link_options(${target} PRIVATE "@${build_id}")
 endfunction()
 
 # How launcher, plugins and bundle are compiled; for tensoracle_add_cubin_plugin, whose variables it reads.
@@ -94,7 +103,6 @@ function(_tensoracle_make_reproducible name)
     "-ffile-prefix-map=${CMAKE_CURRENT_SOURCE_DIR}=."
     "-ffile-prefix-map=${CMAKE_CURRENT_BINARY_DIR}=.")
   set_target_properties(${name} PROPERTIES SKIP_BUILD_RPATH ON INSTALL_RPATH "")
-  target_link_options(${name} PRIVATE "LINKER:--build-id=none")  # taking one reads the whole library into memory
 endfunction()
 
 # Files of a directory in the order of their names; relative to this project's directory where they lie below it.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <numeric>
 
+#include "build_id.hpp"
 #include "tensoracle/bundle_entry.hpp"
 #include "tensoracle/log.hpp"
 #include "tuning.hpp"
@@ -162,11 +163,11 @@ std::size_t Plugin::getWorkspaceSize(DynamicPluginTensorDesc const* inputs, std:
   });
 }
 
-// Timings may be shared by plugins that run the same code with the same fields.
+// Timings may be shared by plugins that run the same code, on the GPU and around it, with the same fields.
 char const* Plugin::getTimingCacheID() noexcept {
   return guarded<char const*>("getTimingCacheID", nullptr, [&] {
-    timingCacheId_ =
-        compose(declaration_->name, ", ", declaration_->version, ", ", kBUNDLE.digest, ", ", fields_.toString());
+    timingCacheId_ = compose(declaration_->name, ", ", declaration_->version, ", ", kBUNDLE.digest, ", ", buildId(),
+                             ", ", fields_.toString());
     return timingCacheId_.c_str();
   });
 }

@@ -274,10 +274,14 @@ def test_clones_are_independent(library: Path) -> None:
 
 
 @in_child
-def test_timing_cache_id_tells_plugins_bundles_and_fields_apart(library: Path, bundle: Path) -> None:
+def test_timing_cache_id_tells_plugins_bundles_libraries_and_fields_apart(library: Path, bundle: Path) -> None:
     import json
+    import re
 
-    digest = json.loads((bundle / "bundle.json").read_bytes())["digest"]
+    from helpers.tools import run, tool
+
+    (build_id,) = re.findall(r"Build ID: ([0-9a-f]{64})\n", run(tool("readelf"), "--notes", library))
+    digest = f"{json.loads((bundle / 'bundle.json').read_bytes())['digest']}, {build_id}"
     harness = PluginHarness(library)
     given: dict[str, dict[str, Any]] = {
         "Tuned": {},
