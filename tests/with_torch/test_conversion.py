@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -494,9 +495,18 @@ def test_ctrl_c_ends_the_command_and_leaves_nothing(paths: Paths) -> None:
     assert paths.files() == ["model.pth"]
 
 
+def test_the_page_s_example_converts(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "convert.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    paths.save({"state_dict": {"layer.weight": torch.ones(3)}})
+    monkeypatch.chdir(paths.source.parent)
+    exec(example, {})  # noqa: S102 - our own page
+    assert set(safetensors_torch.load_file(paths.destination)) == {"state_dict.layer.weight"}
+
+
 def test_memory_is_that_of_the_checkpoint(paths: Paths) -> None:
     """Also where every tensor has to be copied to be written, since that is done in pieces."""
-    size = 1 << 28
+    size = 1 << 27
     paths.save({"a": torch.ones(1 << 13, size >> 15).T, "b": torch.ones(size >> 2)})
     code = (
         "import resource, sys, torch\n"
