@@ -39,7 +39,7 @@ def read_checkpoint(torch: Any, file: Path) -> dict[str, Any]:
     for name, value in _flat(content, file):
         length += len(name) + _LEAST_ENTRY
         if length > LONGEST_HEADER:
-            cause = f"its names alone take more than the {LONGEST_HEADER} bytes that a safetensors header may have"
+            cause = f"has names of more than the {LONGEST_HEADER} bytes that are allowed for names and shapes"
             raise CheckpointError(cause, file=str(file))
         if defect := _defect(torch, name, value, tensors):
             wrong.append(f"{_shown(name)} {defect}")

@@ -13,7 +13,7 @@ from hatch_tensoracle._blocks import blocks
 from hatch_tensoracle._files import whole_file
 from hatch_tensoracle.convert.checkpoint import read_checkpoint
 from hatch_tensoracle.convert.errors import CheckpointError
-from hatch_tensoracle.convert.safetensors_file import StoredTensor, header, in_order
+from hatch_tensoracle.convert.safetensors_file import LONGEST_HEADER, StoredTensor, header, in_order
 
 __all__ = ["pth_to_safetensors"]
 
@@ -49,6 +49,10 @@ def pth_to_safetensors(
         for name, tensor in tensors.items()
     }
     begin, size = header(stored), sum(tensor.size for tensor in stored.values())
+    if len(begin) > LONGEST_HEADER:
+        raise CheckpointError(
+            f"has names and shapes of {len(begin)} bytes; {LONGEST_HEADER} are allowed", file=str(source)
+        )
     _check_space(destination, len(begin) + size)
     done = 0
     with whole_file(destination) as file:

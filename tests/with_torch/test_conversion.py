@@ -20,7 +20,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 safetensors_torch = pytest.importorskip("safetensors.torch")
 
-from hatch_tensoracle.convert import CheckpointError, checkpoint, pth_to_safetensors  # noqa: E402 - only where torch is
+from hatch_tensoracle.convert import CheckpointError, checkpoint, conversion, pth_to_safetensors  # noqa: E402 - only where torch is
 from hatch_tensoracle.convert.safetensors_file import DATA_TYPES  # noqa: E402
 
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -318,6 +318,12 @@ def test_mappings_that_multiply_are_refused_before_they_fill_the_memory(
     for _ in range(60):
         content = {"left": content, "right": content}
     assert "more than the 1000000 bytes" in str(paths.refuse(content))
+
+
+def test_more_names_than_a_header_may_hold_are_refused(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where only their JSON is too long."""
+    monkeypatch.setattr(conversion, "LONGEST_HEADER", 1000)
+    assert "has names and shapes of 1264 bytes; 1000 are allowed" in str(paths.refuse({"\x01" * 200: torch.ones(1)}))
 
 
 @pytest.mark.parametrize(
