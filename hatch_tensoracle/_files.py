@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["write_whole"]
+__all__ = ["whole_file", "write_whole"]
 
 
 def write_whole(path: Path, *parts: bytes, durable: bool = False) -> None:
@@ -15,10 +18,17 @@ def write_whole(path: Path, *parts: bytes, durable: bool = False) -> None:
     A `durable` file is the whole one after a loss of power too, not only after that of the process.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path, durable=durable) as file:
+        file.writelines(parts)
+
+
+@contextlib.contextmanager
+def whole_file(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
+    """Have a file aside written to meanwhile, and put it in its place afterwards, or remove it if anything fails."""
     aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     try:
         with aside.open("xb") as file:
-            file.writelines(parts)
+            yield file
             if durable:
                 file.flush()
                 os.fsync(file.fileno())

@@ -84,6 +84,11 @@ LAYERS = {
         below=("leaves", "arrays", "manifest", "formats", "inspection"),
         third_party=("filelock", "matplotlib", "numpy", "platformdirs", "rich"),
     ),
+    "convert": Layer(
+        ("hatch_tensoracle.convert", "hatch_tensoracle.convert.*"),
+        below=("leaves",),
+        third_party=("rich", "torch"),
+    ),
     "producer": Layer(
         ("tensoracle_producer", "tensoracle_producer.*"),
         below=("leaves", "process", "manifest", "formats", "code checks"),
@@ -244,6 +249,7 @@ HEAVY = {"triton", "torch", "tensorrt", "tensorrt_rtx", "hatchling", "numpy", "r
         pytest.param("from hatch_tensoracle import Bundle, BundleError, TensoracleError", set(), id="the manifest"),
         pytest.param("from hatch_tensoracle import inspect_bundle", {"zipfile"}, id="inspection"),
         pytest.param("import hatch_tensoracle.runtime", set(), id="the runtime"),
+        pytest.param("import hatch_tensoracle.convert", {"zipfile"}, id="the converter"),
         pytest.param("import hatch_tensoracle.hooks", {"hatchling", "zipfile"}, id="the hook"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np  # noqa: TID253 - what the page computes with
 import pytest
 
+from hatch_tensoracle.runtime import OutputComparison, compare_outputs
 from hatch_tensoracle.runtime.execution import EngineExecution
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -47,22 +49,28 @@ def test_the_page_s_standard_layers_are_right(element: int, dtype: Any, limit: f
     from onnx.reference import ReferenceEvaluator
 
     page: dict[str, Any] = {}
-    exec(quality("correct", "layers", "errors"), page)  # noqa: S102 - our own page
+    exec(quality("correct", "layers", "is_good"), page)  # noqa: S102 - our own page
     model = onnx.load_model_from_string(page["layers"](element))
     given = {name: array.astype(dtype) for name, array in page["INPUTS"].items()}
     found = dict(zip(("y", "r"), ReferenceEvaluator(model).run(None, given), strict=True))
     for name, expected in page["correct"]().items():
         assert found[name].dtype == dtype
-        assert page["is_good"](page["errors"](found[name], expected), limit)
-        assert not page["is_good"](page["errors"](found[name] * dtype(1.1), expected), limit)
+        assert page["is_good"](compare_outputs(found[name], expected), limit)
+        assert not page["is_good"](compare_outputs(found[name] * dtype(1.1), expected), limit)
 
 
 def test_what_is_not_a_number_is_never_good() -> None:
-    page: dict[str, Any] = {"np": np}
-    exec(quality("errors"), page)  # noqa: S102
+    page: dict[str, Any] = {}
+    exec(quality("is_good"), page)  # noqa: S102
     for wrong in (np.nan, np.inf):
-        with np.errstate(invalid="ignore"):
-            assert not page["is_good"](page["errors"](np.array([1, wrong]), np.array([1.0, 2.0])), 1e9)
+        assert not page["is_good"](compare_outputs(np.array([1, wrong]), np.array([1.0, 2.0])), 1e9)
+
+
+def test_the_table_names_the_measurements_of_a_comparison() -> None:
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", QUALITY, re.MULTILINE)
+    named = [name for row in rows for name in re.findall(r"\w+", row)]
+    assert named == [item.name for item in dataclasses.fields(OutputComparison)][: len(named)]
+    assert len(named) == 9
 
 
 @pytest.mark.parametrize(("made", "precision"), [("layers(1)", "fp32"), ("layers(10)", "fp16"), ("plugin(10)", "fp16")])
