@@ -23,9 +23,12 @@ if TYPE_CHECKING:
         PluginLibraryError,
     )
     from hatch_tensoracle.runtime.execution import EngineExecution
+    from hatch_tensoracle.runtime.kernel_cache import RuntimeCache
     from hatch_tensoracle.runtime.onnx_model import onnx_graph
     from hatch_tensoracle.runtime.plugin_layer import add_plugin
     from hatch_tensoracle.runtime.plugins import PluginLibrary, plugin_library, register_plugins
+    from hatch_tensoracle.runtime.scopes import runtime_cache, runtime_config
+    from hatch_tensoracle.runtime.settings import RuntimeSettings
 
 __all__ = [
     "BuilderSettings",
@@ -44,6 +47,8 @@ __all__ = [
     "InputShape",
     "PluginLibrary",
     "PluginLibraryError",
+    "RuntimeCache",
+    "RuntimeSettings",
     "TensorSpec",
     "add_plugin",
     "build_serialized_engine",
@@ -51,6 +56,8 @@ __all__ = [
     "open_engine",
     "plugin_library",
     "register_plugins",
+    "runtime_cache",
+    "runtime_config",
 ]
 
 _MODULES = {
@@ -71,9 +78,12 @@ _MODULES = {
         "PluginLibraryError",
     ),
     "execution": ("EngineExecution",),
+    "kernel_cache": ("RuntimeCache",),
     "onnx_model": ("onnx_graph",),
     "plugin_layer": ("add_plugin",),
     "plugins": ("PluginLibrary", "plugin_library", "register_plugins"),
+    "scopes": ("runtime_cache", "runtime_config"),
+    "settings": ("RuntimeSettings",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

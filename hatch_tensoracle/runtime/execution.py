@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, Self, SupportsIndex
 
 from hatch_tensoracle.runtime.addresses import check_aliases, checked_addresses, checked_stream
+from hatch_tensoracle.runtime.contexts import Contexts
 from hatch_tensoracle.runtime.distribution import Distribution
 from hatch_tensoracle.runtime.engine_tensors import EngineTensor, read_tensors
 from hatch_tensoracle.runtime.errors import ExecutionError, logged
 from hatch_tensoracle.runtime.input_shapes import InputShapes
 from hatch_tensoracle.runtime.output_allocator import Allocate
 from hatch_tensoracle.runtime.output_allocators import OutputAllocators
+from hatch_tensoracle.runtime.settings import RuntimeSettings
+from hatch_tensoracle.runtime.settings_slot import SettingsSlot
 from hatch_tensoracle.runtime.sole_use import SoleUse
 from hatch_tensoracle.runtime.workspace import Workspace
 
@@ -33,6 +37,10 @@ class OpenEngine(Protocol):
     def distribution(self) -> Distribution:
         """The TensorRT that it is of."""
 
+    @property
+    def settings_slot(self) -> SettingsSlot:
+        """Where it keeps its runtime settings."""
+
 
 class EngineExecution:
     """An engine with a context of its own, for one thread and one stream at a time.
@@ -49,7 +57,6 @@ class EngineExecution:
 
         Raises ExecutionError for an engine with tensors that cannot be handed over here.
         """
-        self._context: Any = None  # the first attribute: it goes before all that it uses
         self._handle: OpenEngine | None = handle
         self._engine, self._distribution = handle.engine, handle.distribution
         self.tensors: Mapping[str, EngineTensor] = read_tensors(self._engine)
@@ -61,6 +68,11 @@ class EngineExecution:
         self.allocators = OutputAllocators()
         """Those that outputs have."""
         self._workspace = Workspace(is_callers=caller_workspace)
+        self.settings_slot = SettingsSlot(handle.settings_slot)
+        """Where its runtime settings are."""
+        self._contexts = Contexts(self._distribution, self.settings_slot)
+        # Before all that a context uses, also where the garbage collector or the end of the process chooses the order.
+        weakref.finalize(self, self._contexts.release)
         self._is_ready = False
         """Whether nothing but addresses is missing for an enqueue."""
         self._use = SoleUse()
@@ -77,7 +89,7 @@ class EngineExecution:
     def close(self) -> None:
         """Release the context and then the engine. It does not wait for the GPU; again, it does nothing."""
         with self._use:
-            self._context = None
+            self._contexts.release()
             self.allocators.clear()
             self._is_ready = False
             self._engine = self._handle = None
@@ -87,6 +99,15 @@ class EngineExecution:
     def distribution(self) -> Distribution:
         """The TensorRT that executes."""
         return self._distribution
+
+    @property
+    def runtime_settings(self) -> RuntimeSettings:
+        """Its own, or its handle's. A change makes another context with the next use, once its work is complete."""
+        return self.settings_slot.applied.settings
+
+    @runtime_settings.setter
+    def runtime_settings(self, settings: RuntimeSettings) -> None:
+        self.settings_slot.assign(settings)
 
     @property
     def profile(self) -> int:
@@ -204,16 +225,16 @@ class EngineExecution:
         with self._use as use:
             self._messages.clear()
             use.check()
-            if not self._is_ready:
-                self._get_ready()
             if type(stream) is not int or stream < 0:
                 stream = checked_stream(stream)
+            if not self._is_ready or self._contexts.is_stale:
+                self._get_ready(stream)
             found = checked_addresses(self.buffers, addresses)
             if self._aliases:
                 check_aliases(self._aliases, found)
             if stream != use.stream:
                 use.take(stream)
-            context = self._context
+            context = self._contexts.present
             for name, address in found.items():
                 if not context.set_tensor_address(name, address):
                     raise self._refused(f"the address of tensor {name!r}")
@@ -243,10 +264,6 @@ class EngineExecution:
         with self._in_use():
             self._use.stream = None
 
-    def _create_context(self) -> Any:
-        """Make TensorRT's context: the one place where its configuration is chosen."""
-        return self._engine.create_execution_context(self._workspace.strategy(self._distribution.module))
-
     @contextlib.contextmanager
     def _in_use(self) -> Iterator[Any]:
         """Keep others out, and hand out the context."""
@@ -258,34 +275,44 @@ class EngineExecution:
         if self._handle is None:
             raise ExecutionError("the execution is closed")
 
-    def _open_context(self) -> Any:
+    def _open_context(self, stream: int | None = None) -> Any:
+        """Return the context that is to be used, which `stream` may be needed for."""
         self._check_open()
         self._use.check()
-        if self._context is None:
-            context = self._create_context()
+        if self._contexts.present is None or self._contexts.is_stale:
+            wanted, profile = self._shapes.current, self._shapes.profile
+            if wanted is not None and profile:
+                self._use.take(self._profile_stream(profile, stream))  # or nothing is changed
+            self._is_ready = False
+            context = self._contexts.create(self._engine, self._workspace.strategy(self._distribution.module))
             self._use.claim()  # after it, as TensorRT makes a CUDA context where there is none
             if context is None:
                 raise self._refused("to create an execution context")
-            self._context = context
-            if not self._shapes.ranged:
-                self._apply_shapes(context, *self._shapes.choose({}, None), None)
-        return self._context
+            self._shapes.forget()
+            self.allocators.install(context, self._refused)
+            if wanted is not None or not self._shapes.ranged:
+                wanted, profile = (wanted, profile) if wanted is not None else self._shapes.choose({}, None)
+                self._apply_shapes(context, wanted, profile, stream)
+        return self._contexts.present
 
     def _apply_shapes(
         self, context: Any, wanted: Mapping[str, Shape], profile: int, stream: SupportsIndex | None
     ) -> None:
         self._is_ready = False
         if profile != self._shapes.profile:
-            stream = self._use.stream if stream is None else stream
-            if stream is None:
-                raise ValueError(f"the shapes need profile {profile}: give the stream on which to change to it")
-            self._use.take(checked_stream(stream))
+            self._use.take(self._profile_stream(profile, stream))
         self.allocators.forget_shapes()
         self._shapes.apply(context, wanted, profile, self._use.stream or 0, self._refused)
 
-    def _get_ready(self) -> None:
+    def _profile_stream(self, profile: int, stream: SupportsIndex | None) -> int:
+        stream = self._use.stream if stream is None else stream
+        if stream is None:
+            raise ValueError(f"the shapes need profile {profile}: give the stream on which to change to it")
+        return checked_stream(stream)
+
+    def _get_ready(self, stream: int) -> None:
         """Raise for whatever is missing for an enqueue but addresses."""
-        context = self._open_context()
+        context = self._open_context(stream)
         self._current_shapes()
         for name, shape in self._shapes.outputs.items():
             if -1 in shape and name not in self.allocators:

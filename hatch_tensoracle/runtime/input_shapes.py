@@ -58,6 +58,10 @@ class InputShapes:
             raise ValueError(self._misfit(wanted, profile))
         return wanted, chosen
 
+    def forget(self) -> None:
+        """Begin anew, for another context."""
+        self.current, self.profile = None, 0
+
     def apply(self, context: Any, wanted: Mapping[str, Shape], profile: int, stream: int, refused: Refusal) -> None:
         """Give them to TensorRT. After an ExecutionError there are none."""
         self.current = None

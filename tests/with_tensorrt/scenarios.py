@@ -22,6 +22,7 @@ from numpy.typing import NDArray  # noqa: TID253
 from hatch_tensoracle import runtime
 from hatch_tensoracle.runtime import EngineBuild, EngineIO, ExecutionError, InputShape, TensorSpec
 from hatch_tensoracle.runtime.distribution import distribution
+from hatch_tensoracle.runtime.settings_slot import SettingsSlot
 
 API: Any = runtime
 Array = NDArray[Any]
@@ -183,6 +184,7 @@ class Handle:
         self.runtime = self.distribution.module.Runtime(self.distribution.logger)
         self.engine = self.runtime.deserialize_cuda_engine(plan)
         assert self.engine is not None
+        self.settings_slot = SettingsSlot()
 
 
 def opened(name: str, graph: str, **options: Any) -> Any:
