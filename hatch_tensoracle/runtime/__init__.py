@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from hatch_tensoracle.runtime.arrays import DevicePointer
     from hatch_tensoracle.runtime.build import build_serialized_engine
     from hatch_tensoracle.runtime.builder_settings import BuilderSettings
+    from hatch_tensoracle.runtime.cuda_graphs import CudaGraphs, enable_cudagraphs
     from hatch_tensoracle.runtime.declaration import EngineBuild, InputShape
     from hatch_tensoracle.runtime.engine import EngineHandle, open_engine
     from hatch_tensoracle.runtime.engine_io import EngineIO, TensorSpec
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BuilderSettings",
     "CorruptEngineError",
+    "CudaGraphs",
     "DevicePointer",
     "EngineBuild",
     "EngineBuildError",
@@ -52,6 +54,7 @@ __all__ = [
     "TensorSpec",
     "add_plugin",
     "build_serialized_engine",
+    "enable_cudagraphs",
     "onnx_graph",
     "open_engine",
     "plugin_library",
@@ -64,6 +67,7 @@ _MODULES = {
     "arrays": ("DevicePointer",),
     "build": ("build_serialized_engine",),
     "builder_settings": ("BuilderSettings",),
+    "cuda_graphs": ("CudaGraphs", "enable_cudagraphs"),
     "declaration": ("EngineBuild", "InputShape"),
     "engine": ("EngineHandle", "open_engine"),
     "engine_io": ("EngineIO", "TensorSpec"),

@@ -24,6 +24,11 @@ class Contexts:
         """An IExecutionContext; None until one is made."""
 
     @property
+    def settings(self) -> AppliedSettings | None:
+        """What the next one would be made with; None where TensorRT has no such settings."""
+        return self._slot.applied if self._is_rtx else None
+
+    @property
     def is_stale(self) -> bool:
         """Whether other settings hold now than when the present one was made."""
         return self._is_rtx and self._slot.applied is not self._made_with

@@ -271,6 +271,54 @@ class EngineExecution:
             self._messages.clear()
             yield self._open_context()
 
+    # For CudaGraphs
+
+    @property
+    def state(self) -> tuple[object, ...]:
+        """What a graph is captured with beside shapes and addresses: it is good for as long as this is equal."""
+        return self._contexts.settings, self._workspace.memory, len(self.allocators)
+
+    @property
+    def ranged_inputs(self) -> tuple[str, ...]:
+        """The inputs that must be told."""
+        return self._shapes.ranged
+
+    @property
+    def has_callers_workspace(self) -> bool:
+        """Whether it was created with `caller_workspace`."""
+        return self._workspace.is_callers
+
+    def fitting_profile(
+        self, shapes: Mapping[str, Sequence[SupportsIndex]], profile: int | None
+    ) -> tuple[Mapping[str, Shape], int]:
+        """Return the shapes of all inputs and the profile for them, as `set_input_shapes` would take them."""
+        self._check_open()
+        return self._shapes.choose(shapes, profile)
+
+    def optimum_shapes(self, profile: int) -> dict[str, Shape]:
+        """Return what TensorRT tuned a profile for, by the inputs that must be told. Raises ValueError."""
+        return self._shapes.optimum(profile)
+
+    def sibling(self) -> EngineExecution:
+        """Return another execution of the engine, with the settings and the workspace of this one."""
+        self._check_open()
+        assert self._handle is not None  # noqa: S101 - it is open
+        made = EngineExecution(self._handle, caller_workspace=self._workspace.is_callers)
+        made.settings_slot.follow(self.settings_slot)
+        made._workspace.memory = self._workspace.memory
+        return made
+
+    def capture_refusal(self, stream: int) -> str | None:
+        """Return why its work cannot be captured on a stream; None if it can."""
+        with self._in_use() as context:
+            for name, shape in self._shapes.outputs.items():
+                if -1 in shape:
+                    return f"the data decide the size of output {name!r}"
+            # TensorRT-RTX's; elsewhere the capture itself tells.
+            if hasattr(context, "is_stream_capturable") and not context.is_stream_capturable(stream):
+                return "TensorRT says that the engine is not stream capturable" + logged(tuple(self._messages))
+        return None
+
     def _check_open(self) -> None:
         if self._handle is None:
             raise ExecutionError("the execution is closed")

@@ -54,6 +54,11 @@ class SettingsSlot:
         assert slot._own is not None  # noqa: S101, SLF001 - the uppermost always has its own
         return slot._own  # noqa: SLF001
 
+    def follow(self, above: SettingsSlot) -> None:
+        """Have another slot above. It has no settings of its own."""
+        self._above = above
+        above._below.add(self)
+
     @property
     def own(self) -> AppliedSettings | None:
         """Its own settings."""
