@@ -74,9 +74,18 @@ class RuntimeCache:
             raise ValueError("the runtime cache is in memory only: give the stream to save it to")
         return self._kernels.save()
 
-    def autosave(self) -> None:
-        """Save it if it has a file."""
-        self._kernels.save()
+    def autosave(self, stream: BinaryIO | None = None) -> None:
+        """Save it to its file, if it has one, or to a stream from its start. An error is logged, not raised."""
+        if stream is None:
+            self._kernels.save()
+            return
+        try:
+            if stream.seekable():
+                stream.seek(0)
+                stream.truncate()
+            self.save(stream)
+        except Exception as error:  # noqa: BLE001 - a cache is not worth an execution
+            _LOG.warning("the runtime cache cannot be saved: %s", error)
 
     def save_when_gone(self, owner: object) -> Callable[[], object]:
         """Save it when the owner is collected or the process exits. Returns what calls that off."""

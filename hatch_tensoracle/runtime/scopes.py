@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 from hatch_tensoracle.runtime.kernel_cache import RuntimeCache
 from hatch_tensoracle.runtime.settings import RuntimeSettings
@@ -35,19 +35,33 @@ def runtime_config(targets: TargetsT, **settings: Any) -> contextlib.AbstractCon
     return _changed(targets, settings)
 
 
-@contextlib.contextmanager
-def runtime_cache(targets: Any, path: RuntimeCache | str | os.PathLike[str] | None = None) -> Iterator[RuntimeCache]:
+def runtime_cache(
+    targets: Any, path: RuntimeCache | str | os.PathLike[str] | BinaryIO | None = None
+) -> contextlib.AbstractContextManager[RuntimeCache]:
     """Let all targets share one runtime cache for the length of a block, and save it once, at the end.
 
-    Without a path it is in memory only. Inside, it is the RuntimeCache. Raises as `runtime_config` does, and nothing
-    for a cache that cannot be read or saved.
+    In place of a path it may be a binary stream, which is read at the beginning and written from its start at the end,
+    or a RuntimeCache; without any it is in memory only. Inside, it is the RuntimeCache. Raises as `runtime_config`,
+    and nothing for a cache that cannot be read or saved.
     """
-    cache = path if isinstance(path, RuntimeCache) else RuntimeCache(path or None)
+    if path is None or isinstance(path, str | os.PathLike):
+        return _shared(targets, RuntimeCache(path or None))
+    if isinstance(path, RuntimeCache):
+        return _shared(targets, path)
+    if not (hasattr(path, "read") and hasattr(path, "write")):
+        raise TypeError(f"runtime_cache takes a path, a binary stream or a RuntimeCache, not {path!r}")
+    return _shared(targets, RuntimeCache(), path)
+
+
+@contextlib.contextmanager
+def _shared(targets: Any, cache: RuntimeCache, stream: BinaryIO | None = None) -> Iterator[RuntimeCache]:
+    if stream is not None and stream.readable():
+        cache.load(stream)
     try:
         with _changed(targets, {"runtime_cache": cache}):
             yield cache
     finally:
-        cache.autosave()
+        cache.autosave(stream)
 
 
 @contextlib.contextmanager

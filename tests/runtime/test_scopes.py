@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from hatch_tensoracle.runtime import ExecutionError, RuntimeCache, RuntimeSettings, runtime_cache, runtime_config
 from hatch_tensoracle.runtime.execution import EngineExecution
 from runtime.conftest import Opener
-from runtime.stand_in import JOURNAL, tensor
+from runtime.stand_in import CACHE_MAGIC, JOURNAL, tensor
 
 X, Y = tensor("INPUT", (5,)), tensor("OUTPUT", (5,))
 AT = {"x": 256, "y": 512}
@@ -140,6 +141,31 @@ def test_a_shared_cache_is_one_for_all_and_saved_once_at_the_end(opened_rtx: Ope
         execution.close()
     del cache
     assert path.stat().st_mtime_ns == written
+
+
+def test_a_shared_cache_can_be_a_stream(opened_rtx: Opener, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    execution = EngineExecution(opened_rtx(x=X, y=Y))
+    stream = io.BytesIO()
+    for _ in range(2):  # the second reads what the first has written
+        stream.seek(0)
+        with runtime_cache(execution, stream) as cache:
+            assert cache.path is None
+            execution.enqueue(AT, stream=1)
+    assert stream.getvalue() == CACHE_MAGIC + b'["stand-in []"]'
+    assert ("deserialize", len(stream.getvalue())) in JOURNAL
+    with (tmp_path / "file").open("wb") as file, runtime_cache(execution, file):
+        execution.enqueue(AT, stream=1)
+    assert (tmp_path / "file").read_bytes() == stream.getvalue()
+    with runtime_cache(execution, io.BytesIO()) as cache:
+        execution.enqueue(AT, stream=1)
+    assert caplog.text == ""
+    closed = (tmp_path / "file").open("wb")
+    with runtime_cache(execution, closed):
+        closed.close()
+        execution.enqueue(AT, stream=1)
+    assert "the runtime cache cannot be saved" in caplog.text
+    with pytest.raises(TypeError, match="takes a path, a binary stream or a RuntimeCache, not 42"):
+        runtime_cache(execution, 42)  # type: ignore[arg-type]
 
 
 def test_a_shared_cache_can_be_in_memory_only(opened_rtx: Opener, tmp_path: Path) -> None:
