@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, SupportsIndex, cast
 
 from hatch_tensoracle.runtime.addresses import checked_count, checked_stream
+from hatch_tensoracle.runtime.captured_execution import CapturedExecution, capture_state, refusals
 from hatch_tensoracle.runtime.engine_tensors import EngineTensor
 from hatch_tensoracle.runtime.errors import ExecutionError
 from hatch_tensoracle.runtime.execution import EngineExecution
+from hatch_tensoracle.runtime.graph_keys import GraphKey, least_larger, padded_axes
 from hatch_tensoracle.runtime.graph_pool import GraphPool, GraphStatistics
 from hatch_tensoracle.runtime.output_allocator import OutputAllocator
 from hatch_tensoracle.runtime.scopes import runtime_config
@@ -22,8 +23,6 @@ from hatch_tensoracle.runtime.values import check_choice
 __all__ = ["CudaGraphs", "enable_cudagraphs"]
 
 Shape = tuple[int, ...]
-Key = tuple[int, tuple[tuple[str, Shape], ...]]
-"""A profile, and the shape of every input (the contents of a shape tensor) in the engine's order."""
 
 _LIMIT = 8
 _LEGACY = {0, 1}
@@ -86,17 +85,16 @@ class CudaGraphs:
         self.allocators: Mapping[str, OutputAllocator] = {}
         """None: what they give, a graph would not know."""
         self._execution, self._fallback = execution, fallback
-        self._padded = _padded_axes(pad_to, self.tensors)
-        self._pool: GraphPool[Key, _Captured] = GraphPool(limit, fallback=fallback)
+        self._padded = padded_axes(pad_to or {}, self.tensors)
+        self._pool: GraphPool[GraphKey, CapturedExecution] = GraphPool(limit, fallback=fallback)
         weakref.finalize(self, self._pool.clear)
         self._use = SoleUse()
-        self._use.claim()
-        self._key: Key | None = None
-        self._state = execution.state
+        self._key: GraphKey | None = None
+        self._state = capture_state(execution)
         self._is_open = True
         self._eager = 0
         self._refusal = self._refuse_or_fall_back()
-        if self._refusal is None and not execution.ranged_inputs:
+        if self._refusal is None and not execution.context.shapes.ranged:
             self._key = self._key_of({}, None)
 
     def __enter__(self) -> Self:
@@ -130,15 +128,17 @@ class CudaGraphs:
     ) -> None:
         """Set the shapes of all inputs that vary, and the contents of all shape tensors that do, together.
 
-        The lowest profile that they fit is taken, or the one given; a new context for another than the first needs the
-        `stream`. With `pad_to` they may become larger: `get_tensor_shape` tells. Raises as an execution does.
+        The profile is chosen as for the execution; a new context for another than the first needs the `stream`. With
+        `pad_to` shapes may become larger: `get_tensor_shape` tells. Raises as an execution does.
         """
         with self._use:
             self._check()
             if self._refusal is not None:
                 self._execution.set_input_shapes(shapes, profile=profile, stream=stream)
                 return
-            key = self._padded_key(self._key_of(shapes, profile))
+            key = self._key_of(shapes, profile)
+            if self._padded:
+                key = least_larger(key, self._pool.keys(), self._padded)
             stream = self._use.stream if stream is None else checked_stream(stream)
             self._work(key, stream)
             self._key = key
@@ -199,7 +199,7 @@ class CudaGraphs:
             use.take(handle)
             if self._refusal is not None or (handle in _LEGACY and self._takes_default_stream()):
                 return
-            wanted = self._execution.optimum_shapes(profile or 0) if shapes is None else shapes
+            wanted = self._execution.context.shapes.optimum(profile or 0) if shapes is None else shapes
             key, before = self._key_of(wanted, profile), self._key
             self._key = key
             try:
@@ -219,13 +219,13 @@ class CudaGraphs:
         self._use.check()
         if not self._is_open:
             raise ExecutionError("the CUDA graphs are closed")
-        if (state := self._execution.state) != self._state:
+        if (state := capture_state(self._execution)) != self._state:
             self._pool.clear()
             self._state = state
             self._refusal = self._refuse_or_fall_back()
 
     def _refuse_or_fall_back(self) -> str | None:
-        refusal = next(iter(_refusals(self._execution)), None)
+        refusal = next(refusals(self._execution), None)
         if refusal is not None and not self._fallback:
             raise ExecutionError(f"no CUDA graph: {refusal}")
         return refusal
@@ -242,34 +242,24 @@ class CudaGraphs:
             self._execution.enqueue(addresses, stream=stream)
         self._eager += 1
 
-    def _key_of(self, shapes: Mapping[str, Sequence[SupportsIndex]], profile: int | None) -> Key:
-        wanted, chosen = self._execution.fitting_profile(shapes, profile)
-        return chosen, tuple((name, wanted[name]) for name in self.tensors if name in wanted)
+    def _key_of(self, shapes: Mapping[str, Sequence[SupportsIndex]], profile: int | None) -> GraphKey:
+        wanted, chosen = self._execution.context.shapes.choose(shapes, profile)
+        return GraphKey(chosen, tuple((name, wanted[name]) for name in self.tensors if name in wanted))
 
-    def _padded_key(self, key: Key) -> Key:
-        """Return the key itself if it has a graph, else the least larger one that has."""
-        captured = list(self._pool.keys()) if self._padded else []
-        if key in captured:
-            return key
-        larger = [other for other in captured if self._is_padded(key, other)]
-        return min(larger, key=lambda other: sum(math.prod(shape) for _, shape in other[1]), default=key)
-
-    def _is_padded(self, key: Key, other: Key) -> bool:
-        return all(
-            length == more or (length < more and axis in self._padded.get(name, ()))
-            for (name, shape), (_, larger) in zip(key[1], other[1], strict=True)
-            for axis, (length, more) in enumerate(zip(shape, larger, strict=True))
-        )
-
-    def _make(self) -> _Captured:
+    def _make(self) -> CapturedExecution:
         if self._key is None:
             raise self._has_no_shapes()
-        return _Captured(self._execution, self._key, self._use.stream)
+        return self._captured(self._key, self._use.stream)
 
-    def _work(self, key: Key, stream: int | None) -> _Captured:
-        return self._pool.work(key, lambda: _Captured(self._execution, key, stream), stream)
+    def _captured(self, key: GraphKey, stream: int | None) -> CapturedExecution:
+        made = CapturedExecution(self._execution, key, stream)
+        self._use.claim()  # after it, as TensorRT makes a CUDA context where there is none
+        return made
 
-    def _shaped_work(self, stream: int | None) -> _Captured:
+    def _work(self, key: GraphKey, stream: int | None) -> CapturedExecution:
+        return self._pool.work(key, lambda: self._captured(key, stream), stream)
+
+    def _shaped_work(self, stream: int | None) -> CapturedExecution:
         if self._key is None:
             raise self._has_no_shapes()
         return self._work(self._key, stream)
@@ -280,59 +270,5 @@ class CudaGraphs:
             return self._execution if self._refusal is not None else self._shaped_work(self._use.stream).execution
 
     def _has_no_shapes(self) -> ExecutionError:
-        names = ", ".join(map(repr, self._execution.ranged_inputs))
+        names = ", ".join(map(repr, self._execution.context.shapes.ranged))
         return ExecutionError(f"the engine has no shapes: set_input_shapes for {names} has not succeeded")
-
-
-class _Captured:
-    """A context of its own, which nobody changes: graphs are good for as long as their context is as it was."""
-
-    def __init__(self, execution: EngineExecution, key: Key, stream: int | None) -> None:
-        self.execution = execution.sibling()
-        profile, shapes = key
-        try:
-            self.execution.set_input_shapes(dict(shapes), profile=profile, stream=stream)
-            self.size = 0 if execution.has_callers_workspace else self.execution.workspace_size
-        except BaseException:
-            self.execution.close()
-            raise
-
-    def refusal(self, stream: int) -> str | None:
-        """See graph_pool.Work."""
-        return self.execution.capture_refusal(stream)
-
-    def enqueue(self, addresses: Mapping[str, int], stream: int) -> None:
-        """See graph_pool.Work."""
-        self.execution.release_stream()  # whoever has the graphs has looked
-        self.execution.enqueue(addresses, stream=stream)
-
-    def close(self) -> None:
-        """See graph_pool.Work."""
-        self.execution.close()
-
-
-def _refusals(execution: EngineExecution) -> list[str]:
-    """Why the execution's work cannot be captured at all."""
-    found = [f"output {name!r} has an allocator, which a graph does not call" for name in execution.allocators]
-    settings = execution.runtime_settings
-    if execution.distribution.name == "tensorrt_rtx":
-        if settings.cuda_graph_strategy != "disabled":
-            found.append("cuda_graph_strategy is set, and TensorRT-RTX has graphs of its own: one or the other")
-        if settings.dynamic_shapes_kernel_specialization_strategy == "lazy" and execution.ranged_inputs:
-            found.append(
-                "TensorRT-RTX replaces kernels of dynamic shapes in the background: set "
-                "dynamic_shapes_kernel_specialization_strategy to 'eager' or 'none' in runtime_settings"
-            )
-    return found
-
-
-def _padded_axes(
-    pad_to: Mapping[str, Sequence[int]] | None, tensors: Mapping[str, EngineTensor]
-) -> dict[str, frozenset[int]]:
-    found = {name: frozenset(axes) for name, axes in (pad_to or {}).items()}
-    for name, axes in found.items():
-        tensor = tensors.get(name)
-        varying = [] if tensor is None else [axis for axis, extent in enumerate(tensor.shape) if extent == -1]
-        if tensor is None or not tensor.is_input or not axes <= set(varying):
-            raise ValueError(f"enable_cudagraphs: pad_to: axes {sorted(axes)} of {name!r} do not vary: {varying} do")
-    return found
