@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Self, SupportsIndex, cast
 
 from hatch_tensoracle.runtime.addresses import checked_count, checked_stream
@@ -161,14 +162,18 @@ class CudaGraphs:
             self._check()
             if type(stream) is not int or stream < 0:
                 stream = checked_stream(stream)
-            if stream != use.stream:
+            before = use.stream
+            is_eager = self._refusal is not None or (stream in _LEGACY and self._takes_default_stream())
+            if stream != before:
                 use.take(stream)
-            if self._refusal is not None or (stream in _LEGACY and self._takes_default_stream()):
-                self._enqueue_eagerly(addresses, stream)
-            elif self._key is None:
-                raise self._has_no_shapes()
-            else:
-                self._pool.enqueue(self._key, cast("Mapping[str, int]", addresses), stream, self._make)
+            try:
+                if is_eager:
+                    self._enqueue_eagerly(addresses, stream)
+                else:
+                    self._pool.enqueue(self._known_key(), cast("Mapping[str, int]", addresses), stream, self._make)
+            except (TypeError, ValueError):  # before TensorRT has seen anything
+                use.stream = before
+                raise
 
     def __call__(
         self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None, *, stream: Any = None
@@ -178,8 +183,19 @@ class CudaGraphs:
 
         if self._padded:
             raise ExecutionError("arrays are not padded: enqueue takes addresses of memory that is large enough")
-        target = self if self._refusal is None else self._execution
-        return execute_on_arrays(cast("EngineExecution", target), inputs, out, stream)
+        with self._use:
+            self._check()
+        if self._refusal is not None:
+            self._eager += 1
+            return self._execution(inputs, out, stream=stream)
+        return execute_on_arrays(cast("EngineExecution", self), inputs, out, stream)
+
+    def set_output_allocator(self, name: str, _allocator: object) -> None:
+        """Raise ExecutionError: an allocator is set on the execution, before there are graphs, and needs `fallback`."""
+        raise ExecutionError(
+            f"no CUDA graph: the data decide the size of output {name!r}. Call set_output_allocator of the execution, "
+            "and enable_cudagraphs after it, with fallback=True"
+        )
 
     def capture(
         self,
@@ -196,16 +212,15 @@ class CudaGraphs:
         with self._use as use:
             self._check()
             handle = checked_stream(stream)
-            use.take(handle)
             if self._refusal is not None or (handle in _LEGACY and self._takes_default_stream()):
                 return
+            use.take(handle)
             wanted = self._execution.context.shapes.optimum(profile or 0) if shapes is None else shapes
-            key, before = self._key_of(wanted, profile), self._key
-            self._key = key
-            try:
-                self._pool.capture(key, cast("Mapping[str, int]", addresses), handle, self._make)
-            finally:
-                self._key = before if before is not None else key
+            key = self._key_of(wanted, profile)
+            made = partial(self._captured, key, handle)
+            self._pool.capture(key, cast("Mapping[str, int]", addresses), handle, made)
+            if self._key is None:
+                self._key = key
 
     def release_stream(self) -> None:
         """Say that all work is complete, or that the next stream waits for it: the next may be any stream."""
@@ -221,8 +236,8 @@ class CudaGraphs:
             raise ExecutionError("the CUDA graphs are closed")
         if (state := capture_state(self._execution)) != self._state:
             self._pool.clear()
-            self._state = state
             self._refusal = self._refuse_or_fall_back()
+            self._state = state
 
     def _refuse_or_fall_back(self) -> str | None:
         refusal = next(refusals(self._execution), None)
@@ -237,7 +252,7 @@ class CudaGraphs:
 
     def _enqueue_eagerly(self, addresses: Mapping[str, SupportsIndex], stream: int) -> None:
         if self._refusal is None:
-            self._shaped_work(stream).enqueue(cast("Mapping[str, int]", addresses), stream)
+            self._work(self._known_key(), stream).enqueue(cast("Mapping[str, int]", addresses), stream)
         else:
             self._execution.enqueue(addresses, stream=stream)
         self._eager += 1
@@ -247,9 +262,7 @@ class CudaGraphs:
         return GraphKey(chosen, tuple((name, wanted[name]) for name in self.tensors if name in wanted))
 
     def _make(self) -> CapturedExecution:
-        if self._key is None:
-            raise self._has_no_shapes()
-        return self._captured(self._key, self._use.stream)
+        return self._captured(self._known_key(), self._use.stream)
 
     def _captured(self, key: GraphKey, stream: int | None) -> CapturedExecution:
         made = CapturedExecution(self._execution, key, stream)
@@ -257,18 +270,17 @@ class CudaGraphs:
         return made
 
     def _work(self, key: GraphKey, stream: int | None) -> CapturedExecution:
-        return self._pool.work(key, lambda: self._captured(key, stream), stream)
-
-    def _shaped_work(self, stream: int | None) -> CapturedExecution:
-        if self._key is None:
-            raise self._has_no_shapes()
-        return self._work(self._key, stream)
+        return self._pool.work(key, partial(self._captured, key, stream), stream)
 
     def _shaped(self) -> EngineExecution:
         with self._use:
             self._check()
-            return self._execution if self._refusal is not None else self._shaped_work(self._use.stream).execution
+            if self._refusal is not None:
+                return self._execution
+            return self._work(self._known_key(), self._use.stream).execution
 
-    def _has_no_shapes(self) -> ExecutionError:
-        names = ", ".join(map(repr, self._execution.context.shapes.ranged))
-        return ExecutionError(f"the engine has no shapes: set_input_shapes for {names} has not succeeded")
+    def _known_key(self) -> GraphKey:
+        if self._key is None:
+            names = ", ".join(map(repr, self._execution.context.shapes.ranged))
+            raise ExecutionError(f"the engine has no shapes: set_input_shapes for {names} has not succeeded")
+        return self._key

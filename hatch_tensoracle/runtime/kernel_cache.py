@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import threading
@@ -122,7 +123,7 @@ class _Kernels:
         """Loaded, and not yet given to TensorRT."""
         self._is_read = False
         self._known = b""
-        """What was last read from or written to the file."""
+        """SHA-256 of what was last read from or written to the file."""
 
     def add(self, data: bytes) -> int:
         with self._lock:
@@ -140,7 +141,7 @@ class _Kernels:
             except OSError as error:
                 _LOG.warning("the runtime cache cannot be read: %s", error)
                 return 0
-            self._known = data
+            self._known = _digest(data)
             return self.add(data)
 
     def materialized(self, config: Any) -> Any:
@@ -170,12 +171,12 @@ class _Kernels:
         try:
             with self._lock:
                 data = self.serialized()
-                if self.file is None or not data or data == self._known:
+                if self.file is None or not data or _digest(data) == self._known:
                     return 0
                 with self.file.locked():
                     data = self._with_others(data, self.file.read())
                     self.file.write(data)
-                self._known = data
+                self._known = _digest(data)
                 return len(data)
         except Exception as error:  # noqa: BLE001 - whatever it is, at exit too
             _LOG.warning("the runtime cache cannot be saved: %s", error)
@@ -187,7 +188,7 @@ class _Kernels:
         TensorRT-RTX does not document whether `deserialize` adds to what a cache has or replaces it. In this order ours
         is all there in either case.
         """
-        if not theirs or theirs in {ours, self._known} or not self._live.deserialize(theirs):
+        if not theirs or _digest(theirs) in {_digest(ours), self._known} or not self._live.deserialize(theirs):
             return ours
         self._live.deserialize(ours)
         return self.serialized() or ours
@@ -200,3 +201,7 @@ class _Kernels:
             refused = None
             _LOG.warning("the runtime cache cannot be set aside: %s", error)
         _LOG.warning("TensorRT refuses the runtime cache %s, which is now %s", self.file and self.file.path, refused)
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()

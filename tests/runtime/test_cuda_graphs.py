@@ -173,7 +173,7 @@ def test_wrong_addresses_are_refused_and_the_graph_stays(
 ) -> None:
     graphs.set_input_shapes({"x": (4, 2)})
     with pytest.raises(error):
-        graphs.enqueue(addresses, stream=STREAM)
+        graphs.enqueue(addresses, stream=STREAM + 1)  # which it does not take
     graphs.enqueue(AT, stream=STREAM)
     with pytest.raises(error):
         graphs.enqueue(addresses, stream=STREAM)
@@ -279,6 +279,8 @@ def test_outputs_of_any_size_are_refused(opened: Opener, driver: Driver) -> None
     graphs.set_input_shapes({"x": (4, 2)})
     with pytest.raises(ExecutionError, match="no CUDA graph: the data decide the size of output 'y'"):
         graphs.enqueue({"x": 256}, stream=STREAM)
+    with pytest.raises(ExecutionError, match=r"output 'y'\. Call set_output_allocator of the execution"):
+        graphs.set_output_allocator("y", lambda *_: 4096)
     execution = EngineExecution(opened(**growing))
     execution.set_input_shapes({"x": (4, 2)})
     execution.set_output_allocator("y", lambda *_: 4096)
@@ -337,9 +339,12 @@ def test_the_default_stream_is_refused(opened: Opener, driver: Driver, default: 
     with pytest.raises(ExecutionError, match="the default stream cannot be captured"):
         graphs.capture(AT, stream=default)
     assert steps() == []
+    graphs.enqueue(AT, stream=STREAM)  # the refused ones have taken no stream
+    steps()
     falling = CudaGraphs(EngineExecution(opened(**FIXED)), fallback=True)
     falling.enqueue(AT, stream=default)
     assert steps() == ["execute_async_v3"]
+    assert falling.statistics.eager == 1
 
 
 def test_a_broken_capture_is_an_error(graphs: CudaGraphs, driver: Driver) -> None:
@@ -415,11 +420,11 @@ def test_other_settings_mean_other_graphs(opened_rtx: Opener, driver: Driver) ->
     graphs.enqueue(AT, stream=STREAM)
     assert contexts() == 2
     assert graphs.statistics.captures == 2
-    with (
-        pytest.raises(ExecutionError, match="TensorRT-RTX has graphs of its own"),
-        runtime_config(execution, cuda_graph_strategy="whole_graph_capture"),
-    ):
-        graphs.enqueue(AT, stream=STREAM)
+    with runtime_config(execution, cuda_graph_strategy="whole_graph_capture"):
+        for _ in range(2):
+            with pytest.raises(ExecutionError, match="TensorRT-RTX has graphs of its own"):
+                graphs.enqueue(AT, stream=STREAM)
+    graphs.enqueue(AT, stream=STREAM)
 
 
 def test_a_strategy_is_tensorrt_rtx_s_own_for_the_block(opened_rtx: Opener, driver: Driver) -> None:
