@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from machine import describe_machine
 
@@ -26,6 +27,7 @@ from runtime import stand_in  # noqa: E402 - it is the tests'
 from hatch_tensoracle._arrays import DevicePointer  # noqa: E402
 from hatch_tensoracle.runtime.distribution import distribution  # noqa: E402
 from hatch_tensoracle.runtime.execution import EngineExecution  # noqa: E402
+from hatch_tensoracle.runtime.settings_slot import SettingsSlot  # noqa: E402
 
 ROUNDS, CALLS = 300, 200
 NAMES = ("x", "residual", "y", "r")
@@ -50,10 +52,10 @@ def made() -> tuple[EngineExecution, BareContext]:
     sys.modules["tensorrt"] = stand_in
     tensorrt = distribution("tensorrt")
     tensors = {name: stand_in.tensor("INPUT" if name in NAMES[:2] else "OUTPUT", (4, 64)) for name in NAMES}
-    engine = stand_in.Runtime(tensorrt.logger).deserialize_cuda_engine(stand_in.plan(tensors))
-    execution = EngineExecution(SimpleNamespace(engine=engine, distribution=tensorrt))
+    engine: Any = stand_in.Runtime(tensorrt.logger).deserialize_cuda_engine(stand_in.plan(tensors))
+    execution = EngineExecution(SimpleNamespace(engine=engine, distribution=tensorrt, settings_slot=SettingsSlot()))
     context = BareContext()
-    execution._create_context = lambda: context  # type: ignore[method-assign]  # noqa: SLF001
+    engine.create_execution_context = lambda _strategy: context
     context.infer_shapes = list  # type: ignore[method-assign]
     context.get_tensor_shape = lambda name: stand_in.Dims((4, 64))  # type: ignore[method-assign]  # noqa: ARG005
     return execution, context

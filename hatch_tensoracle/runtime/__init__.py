@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from hatch_tensoracle.runtime.build import build_serialized_engine
     from hatch_tensoracle.runtime.builder_settings import BuilderSettings
     from hatch_tensoracle.runtime.comparison import ComparedElement, OutputComparison, compare_outputs
+    from hatch_tensoracle.runtime.cuda_graphs import CudaGraphs, enable_cudagraphs
     from hatch_tensoracle.runtime.declaration import EngineBuild, InputShape
     from hatch_tensoracle.runtime.engine import EngineHandle, open_engine
     from hatch_tensoracle.runtime.engine_io import EngineIO, TensorSpec
@@ -25,14 +26,18 @@ if TYPE_CHECKING:
         PluginLibraryError,
     )
     from hatch_tensoracle.runtime.execution import EngineExecution
+    from hatch_tensoracle.runtime.kernel_cache import RuntimeCache
     from hatch_tensoracle.runtime.onnx_model import onnx_graph
     from hatch_tensoracle.runtime.plugin_layer import add_plugin
     from hatch_tensoracle.runtime.plugins import PluginLibrary, plugin_library, register_plugins
+    from hatch_tensoracle.runtime.scopes import runtime_cache, runtime_config
+    from hatch_tensoracle.runtime.settings import RuntimeSettings
 
 __all__ = [
     "BuilderSettings",
     "ComparedElement",
     "CorruptEngineError",
+    "CudaGraphs",
     "DevicePointer",
     "EngineBuild",
     "EngineBuildError",
@@ -48,15 +53,20 @@ __all__ = [
     "OutputComparison",
     "PluginLibrary",
     "PluginLibraryError",
+    "RuntimeCache",
+    "RuntimeSettings",
     "TensorSpec",
     "add_plugin",
     "build_serialized_engine",
     "compare_outputs",
+    "enable_cudagraphs",
     "onnx_graph",
     "open_engine",
     "plot_errors",
     "plugin_library",
     "register_plugins",
+    "runtime_cache",
+    "runtime_config",
 ]
 
 _MODULES = {
@@ -64,6 +74,7 @@ _MODULES = {
     "build": ("build_serialized_engine",),
     "builder_settings": ("BuilderSettings",),
     "comparison": ("ComparedElement", "OutputComparison", "compare_outputs"),
+    "cuda_graphs": ("CudaGraphs", "enable_cudagraphs"),
     "declaration": ("EngineBuild", "InputShape"),
     "engine": ("EngineHandle", "open_engine"),
     "engine_io": ("EngineIO", "TensorSpec"),
@@ -79,9 +90,12 @@ _MODULES = {
         "PluginLibraryError",
     ),
     "execution": ("EngineExecution",),
+    "kernel_cache": ("RuntimeCache",),
     "onnx_model": ("onnx_graph",),
     "plugin_layer": ("add_plugin",),
     "plugins": ("PluginLibrary", "plugin_library", "register_plugins"),
+    "scopes": ("runtime_cache", "runtime_config"),
+    "settings": ("RuntimeSettings",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

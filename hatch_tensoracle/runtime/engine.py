@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from hatch_tensoracle.runtime.identity import differences, engine_conditions
 from hatch_tensoracle.runtime.needed_creators import missing_creators, used_creators
 from hatch_tensoracle.runtime.plugin_creators import CreatorKey
 from hatch_tensoracle.runtime.plugins import register_plugins
+from hatch_tensoracle.runtime.settings import RuntimeSettings
+from hatch_tensoracle.runtime.settings_slot import SettingsSlot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ __all__ = ["EngineHandle", "open_engine"]
 _Files = Sequence[str | os.PathLike[str]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False)
 class EngineHandle:
     """An open engine. It keeps what the engine needs: TensorRT wants the runtime to live longer."""
 
@@ -45,6 +47,17 @@ class EngineHandle:
     """The saved engine's file."""
     was_built: bool
     """Whether this call built it, rather than found it."""
+    settings_slot: SettingsSlot = field(default_factory=SettingsSlot, repr=False)
+    """Where its runtime settings are."""
+
+    @property
+    def runtime_settings(self) -> RuntimeSettings:
+        """What its executions use unless they have been given others since."""
+        return self.settings_slot.applied.settings
+
+    @runtime_settings.setter
+    def runtime_settings(self, settings: RuntimeSettings) -> None:
+        self.settings_slot.assign(settings)
 
     def create_execution(self, *, caller_workspace: bool = False) -> EngineExecution:
         """Return an independent execution of the engine; see EngineExecution. Raises ExecutionError."""
@@ -147,10 +160,10 @@ def _build(
 
 def _refuse_changes(before: dict[str, Any], after: dict[str, Any]) -> None:
     """A graph function that has read other weights than were hashed has made another engine."""
-    for field, expected, seen in differences(before, after):
+    for name, expected, seen in differences(before, after):
         raise EngineConditionError(
-            f"{field} changed while the engine was built: it was {expected!r} and is {seen!r}",
-            field=field,
+            f"{name} changed while the engine was built: it was {expected!r} and is {seen!r}",
+            field=name,
             seen=seen,
             expected=expected,
             remedy="Open the engine again.",

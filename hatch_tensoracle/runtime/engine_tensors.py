@@ -43,6 +43,7 @@ class Range:
     """The shapes of an input, or the contents of a shape tensor, that a profile covers, axis by axis."""
 
     min: Shape
+    opt: Shape
     max: Shape
 
     def __contains__(self, shape: Shape) -> bool:
@@ -107,7 +108,7 @@ def _problems(engine: Any, tensor: EngineTensor) -> Iterator[str]:
 def _range(engine: Any, tensor: EngineTensor, profile: int) -> Range:
     if tensor.is_shape_tensor:
         # The binding's names for the two parameters are exchanged: the first is the profile.
-        least, _, most = map(tuple, engine.get_tensor_profile_values(profile, tensor.name))
+        ranges = engine.get_tensor_profile_values(profile, tensor.name)
     else:
-        least, _, most = map(tuple, engine.get_tensor_profile_shape(tensor.name, profile))
-    return Range(least, most)
+        ranges = engine.get_tensor_profile_shape(tensor.name, profile)
+    return Range(*map(tuple, ranges))

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, Self, SupportsIndex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self, SupportsIndex
 
 from hatch_tensoracle.runtime.addresses import check_aliases, checked_addresses, checked_stream
 from hatch_tensoracle.runtime.distribution import Distribution
-from hatch_tensoracle.runtime.engine_tensors import EngineTensor, read_tensors
-from hatch_tensoracle.runtime.errors import ExecutionError, logged
-from hatch_tensoracle.runtime.input_shapes import InputShapes
+from hatch_tensoracle.runtime.execution_context import ExecutionContext, OpenEngine
 from hatch_tensoracle.runtime.output_allocator import Allocate
-from hatch_tensoracle.runtime.output_allocators import OutputAllocators
-from hatch_tensoracle.runtime.sole_use import SoleUse
-from hatch_tensoracle.runtime.workspace import Workspace
+from hatch_tensoracle.runtime.settings import RuntimeSettings
+from hatch_tensoracle.runtime.settings_slot import SettingsSlot
 
-__all__ = ["EngineExecution", "OpenEngine"]
+__all__ = ["EngineExecution"]
 
 Shape = tuple[int, ...]
-
-
-class OpenEngine(Protocol):
-    """What an execution keeps alive, such as an EngineHandle."""
-
-    @property
-    def engine(self) -> Any:
-        """TensorRT's ICudaEngine."""
-
-    @property
-    def distribution(self) -> Distribution:
-        """The TensorRT that it is of."""
 
 
 class EngineExecution:
@@ -49,24 +32,17 @@ class EngineExecution:
 
         Raises ExecutionError for an engine with tensors that cannot be handed over here.
         """
-        self._context: Any = None  # the first attribute: it goes before all that it uses
-        self._handle: OpenEngine | None = handle
-        self._engine, self._distribution = handle.engine, handle.distribution
-        self.tensors: Mapping[str, EngineTensor] = read_tensors(self._engine)
+        self.context = context = ExecutionContext(handle, is_callers_workspace=caller_workspace)
+        """What it is told, and who may use it: CudaGraphs builds on it."""
+        self.tensors = context.tensors
         """What is known of each input and output before there are shapes, in the engine's order."""
         self.buffers = tuple(name for name, tensor in self.tensors.items() if not tensor.is_shape_tensor)
         """The tensors that `enqueue` takes addresses of: no shape tensors, no outputs with an allocator."""
-        self._shapes = InputShapes(self._engine, self.tensors)
         self._aliases = [(t.name, t.aliased_input) for t in self.tensors.values() if t.aliased_input is not None]
-        self.allocators = OutputAllocators()
+        self.allocators = context.allocators
         """Those that outputs have."""
-        self._workspace = Workspace(is_callers=caller_workspace)
-        self._is_ready = False
-        """Whether nothing but addresses is missing for an enqueue."""
-        self._use = SoleUse()
-        self._resources = contextlib.ExitStack()
-        self._messages: deque[str] = self._resources.enter_context(self._distribution.messages())
-        """What TensorRT logged since the last call began."""
+        self.settings_slot: SettingsSlot = context.settings_slot
+        """Where its runtime settings are."""
 
     def __enter__(self) -> Self:
         return self
@@ -76,23 +52,27 @@ class EngineExecution:
 
     def close(self) -> None:
         """Release the context and then the engine. It does not wait for the GPU; again, it does nothing."""
-        with self._use:
-            self._context = None
-            self.allocators.clear()
-            self._is_ready = False
-            self._engine = self._handle = None
-            self._resources.close()
+        self.context.close()
 
     @property
     def distribution(self) -> Distribution:
         """The TensorRT that executes."""
-        return self._distribution
+        return self.context.distribution
+
+    @property
+    def runtime_settings(self) -> RuntimeSettings:
+        """Its own, or its handle's. A change makes another context with the next use, once its work is complete."""
+        return self.settings_slot.applied.settings
+
+    @runtime_settings.setter
+    def runtime_settings(self, settings: RuntimeSettings) -> None:
+        self.settings_slot.assign(settings)
 
     @property
     def profile(self) -> int:
         """The optimization profile in use."""
-        self._check_open()
-        return self._shapes.profile
+        self.context.check_open()
+        return self.context.shapes.profile
 
     def set_input_shapes(
         self,
@@ -109,35 +89,37 @@ class EngineExecution:
         Raises TypeError or ValueError for shapes that no profile takes; what was set before then still holds. After an
         ExecutionError nothing can be enqueued until a call succeeds.
         """
-        with self._in_use() as context:
+        with self.context.in_use() as context:
             is_plain = profile is None and all(type(shape) is tuple for shape in shapes.values())
-            if is_plain and shapes == self._shapes.current:  # the usual case for arrays, without a look at each extent
+            if (
+                is_plain and shapes == self.context.shapes.current
+            ):  # the usual case for arrays, without a look at each extent
                 return
-            wanted, chosen = self._shapes.choose(shapes, profile)
-            if (wanted, chosen) != (self._shapes.current, self._shapes.profile):
-                self._apply_shapes(context, wanted, chosen, stream)
+            wanted, chosen = self.context.shapes.choose(shapes, profile)
+            if (wanted, chosen) != (self.context.shapes.current, self.context.shapes.profile):
+                self.context.apply_shapes(context, wanted, chosen, stream)
 
     def get_tensor_shape(self, name: str) -> Shape:
         """Return the concrete shape; -1 in an output where only the data decide, until TensorRT has executed."""
-        with self._in_use():
-            current, tensor = self._current_shapes(), self._tensor(name)
+        with self.context.in_use():
+            current, tensor = self.context.current_shapes(), self.context.tensor(name)
             if (allocator := self.allocators.get(name)) is not None and allocator.shape is not None:
                 return allocator.shape
             if tensor.is_shape_tensor:
                 return tensor.shape
-            return current[name] if tensor.is_input else self._shapes.outputs[name]
+            return current[name] if tensor.is_input else self.context.shapes.outputs[name]
 
     def get_tensor_dtype(self, name: str) -> Any:
         """Return TensorRT's DataType of the tensor."""
-        self._check_open()
-        return self._tensor(name).dtype
+        self.context.check_open()
+        return self.context.tensor(name).dtype
 
     def get_tensor_values(self, name: str) -> tuple[int, ...]:
         """Return the contents of a shape tensor; an output's are those that the present shapes give."""
-        with self._in_use():
-            self._current_shapes()
-            if self._tensor(name).is_shape_tensor:
-                return self._shapes.contents(name)
+        with self.context.in_use():
+            self.context.current_shapes()
+            if self.context.tensor(name).is_shape_tensor:
+                return self.context.shapes.contents(name)
             raise ValueError(f"tensor {name!r} is no shape tensor")
 
     def set_output_allocator(self, name: str, allocator: Allocate | Any | None) -> None:
@@ -145,31 +127,31 @@ class EngineExecution:
 
         The function is called in `enqueue` with a size, an alignment (bytes) and the stream, and returns an address.
         """
-        with self._in_use() as context:
-            tensor = self._tensor(name)
+        with self.context.in_use() as context:
+            tensor = self.context.tensor(name)
             if tensor.is_input or tensor.is_shape_tensor:
                 raise ValueError(f"tensor {name!r} is no output in device memory")
-            self.allocators.change(context, name, allocator, self._distribution.module, self._refused)
+            self.allocators.change(context, name, allocator, self.distribution.module, self.context.refused)
             self.buffers = tuple(
                 each.name
                 for each in self.tensors.values()
                 if not each.is_shape_tensor and each.name not in self.allocators
             )
-            self._is_ready = False
+            self.context.is_ready = False
 
     @property
     def workspace_size(self) -> int:
         """Bytes of working memory: the caller's for the present shapes, TensorRT's own for any of the profile."""
-        with self._in_use() as context:
-            return self._needed_workspace(context)
+        with self.context.in_use() as context:
+            return self.context.needed_workspace(context)
 
     def set_workspace(self, address: SupportsIndex, size: SupportsIndex) -> None:
         """Give TensorRT working memory on the device, aligned to 256 bytes, for as long as it executes."""
-        with self._in_use() as context:
-            needed = self._needed_workspace(context) if self._workspace.is_callers else 0
-            self._workspace.set(address, size, needed)
-            context.set_device_memory(*self._workspace.memory)
-            self._is_ready = False
+        with self.context.in_use() as context:
+            needed = self.context.needed_workspace(context) if self.context.workspace.is_callers else 0
+            self.context.workspace.set(address, size, needed)
+            context.set_device_memory(*self.context.workspace.memory)
+            self.context.is_ready = False
 
     def warm_up(
         self,
@@ -185,7 +167,7 @@ class EngineExecution:
         """
         if addresses is not None and stream is None:
             raise ValueError("warm_up needs the stream to enqueue on")
-        with self._in_use():
+        with self.context.in_use():
             pass  # the context is made
         for each in shapes:
             self.set_input_shapes(each, stream=stream)
@@ -201,26 +183,27 @@ class EngineExecution:
 
         Raises TypeError or ValueError for addresses and handles, before TensorRT has seen any.
         """
-        with self._use as use:
-            self._messages.clear()
+        at = self.context
+        with at.use as use:
+            at.messages.clear()
             use.check()
-            if not self._is_ready:
-                self._get_ready()
             if type(stream) is not int or stream < 0:
                 stream = checked_stream(stream)
+            if not at.is_ready or at.contexts.is_stale:
+                at.get_ready(stream)
             found = checked_addresses(self.buffers, addresses)
             if self._aliases:
                 check_aliases(self._aliases, found)
             if stream != use.stream:
                 use.take(stream)
-            context = self._context
+            context = at.contexts.present
             for name, address in found.items():
                 if not context.set_tensor_address(name, address):
-                    raise self._refused(f"the address of tensor {name!r}")
+                    raise at.refused(f"the address of tensor {name!r}")
             if self.allocators:
                 self.allocators.forget_errors()
             if not context.execute_async_v3(stream):
-                raise self._refused("to execute") from self.allocators.error
+                raise at.refused("to execute") from self.allocators.error
 
     def __call__(
         self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None, *, stream: Any = None
@@ -240,73 +223,5 @@ class EngineExecution:
 
     def release_stream(self) -> None:
         """Say that all work is complete, or that the next stream waits for it: the next may be any stream."""
-        with self._in_use():
-            self._use.stream = None
-
-    def _create_context(self) -> Any:
-        """Make TensorRT's context: the one place where its configuration is chosen."""
-        return self._engine.create_execution_context(self._workspace.strategy(self._distribution.module))
-
-    @contextlib.contextmanager
-    def _in_use(self) -> Iterator[Any]:
-        """Keep others out, and hand out the context."""
-        with self._use:
-            self._messages.clear()
-            yield self._open_context()
-
-    def _check_open(self) -> None:
-        if self._handle is None:
-            raise ExecutionError("the execution is closed")
-
-    def _open_context(self) -> Any:
-        self._check_open()
-        self._use.check()
-        if self._context is None:
-            context = self._create_context()
-            self._use.claim()  # after it, as TensorRT makes a CUDA context where there is none
-            if context is None:
-                raise self._refused("to create an execution context")
-            self._context = context
-            if not self._shapes.ranged:
-                self._apply_shapes(context, *self._shapes.choose({}, None), None)
-        return self._context
-
-    def _apply_shapes(
-        self, context: Any, wanted: Mapping[str, Shape], profile: int, stream: SupportsIndex | None
-    ) -> None:
-        self._is_ready = False
-        if profile != self._shapes.profile:
-            stream = self._use.stream if stream is None else stream
-            if stream is None:
-                raise ValueError(f"the shapes need profile {profile}: give the stream on which to change to it")
-            self._use.take(checked_stream(stream))
-        self.allocators.forget_shapes()
-        self._shapes.apply(context, wanted, profile, self._use.stream or 0, self._refused)
-
-    def _get_ready(self) -> None:
-        """Raise for whatever is missing for an enqueue but addresses."""
-        context = self._open_context()
-        self._current_shapes()
-        for name, shape in self._shapes.outputs.items():
-            if -1 in shape and name not in self.allocators:
-                raise ExecutionError(f"the data decide the size of output {name!r}: call set_output_allocator first")
-        self._workspace.give(context, self._shapes.profile)
-        self._is_ready = True
-
-    def _current_shapes(self) -> Mapping[str, Shape]:
-        if self._shapes.current is None:
-            names = ", ".join(map(repr, self._shapes.ranged)) or "no inputs"
-            raise ExecutionError(f"the engine has no shapes: set_input_shapes for {names} has not succeeded")
-        return self._shapes.current
-
-    def _needed_workspace(self, context: Any) -> int:
-        has_shapes = self._shapes.current is not None
-        return self._workspace.needed(context, self._shapes.profile, has_shapes=has_shapes)
-
-    def _tensor(self, name: str) -> EngineTensor:
-        if name not in self.tensors:
-            raise ValueError(f"there is no tensor {name!r}; the engine has {', '.join(map(repr, self.tensors))}")
-        return self.tensors[name]
-
-    def _refused(self, what: str) -> ExecutionError:
-        return ExecutionError(f"TensorRT refuses {what}{logged(tuple(self._messages))}")  # others may log meanwhile
+        with self.context.in_use():
+            self.context.use.stream = None

@@ -38,6 +38,11 @@ class InputShapes:
         self.outputs: Mapping[str, Shape] = {}
         """Shapes of outputs, with -1 where the data decide."""
 
+    def optimum(self, profile: int) -> dict[str, Shape]:
+        """Return what TensorRT tuned a profile for: the inputs that must be told. Raises ValueError."""
+        self._check_profile(profile)
+        return {name: self._profiles[profile][name].opt for name in self.ranged}
+
     def contents(self, name: str) -> tuple[int, ...]:
         """Return the present contents of a shape tensor."""
         return tuple(self._host_memory[name])
@@ -50,13 +55,17 @@ class InputShapes:
         if unknown or any(name not in shapes for name in self.ranged):
             raise wrong_names("shapes", {name: 0 for name in shapes if name not in self._fixed}, self.ranged)
         wanted = self._fixed | {name: checked_shape(name, shape) for name, shape in shapes.items()}
-        if profile is not None and profile not in range(len(self._profiles)):
-            raise ValueError(f"there is no profile {profile!r}: the engine has {len(self._profiles)}")
+        if profile is not None:
+            self._check_profile(profile)
         allowed = (profile,) if profile is not None else (self.profile, *range(len(self._profiles)))
         chosen = next((index for index in allowed if fits(self._profiles[index], wanted)), None)
         if chosen is None:
             raise ValueError(self._misfit(wanted, profile))
         return wanted, chosen
+
+    def forget(self) -> None:
+        """Begin anew, for another context."""
+        self.current, self.profile = None, 0
 
     def apply(self, context: Any, wanted: Mapping[str, Shape], profile: int, stream: int, refused: Refusal) -> None:
         """Give them to TensorRT. After an ExecutionError there are none."""
@@ -84,6 +93,10 @@ class InputShapes:
             name: tuple(context.get_tensor_shape(name)) for name, tensor in self._tensors.items() if not tensor.is_input
         }
         self.current = wanted
+
+    def _check_profile(self, profile: int) -> None:
+        if profile not in range(len(self._profiles)):
+            raise ValueError(f"there is no profile {profile!r}: the engine has {len(self._profiles)}")
 
     def _misfit(self, wanted: Mapping[str, Shape], profile: int | None) -> str:
         indexes = range(len(self._profiles)) if profile is None else (profile,)

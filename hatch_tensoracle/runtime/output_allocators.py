@@ -31,6 +31,11 @@ class OutputAllocators(dict[str, OutputAllocator]):
                 raise refused(f"to let go the allocator of output {name!r}")
             self.pop(name).use(None)
 
+    def install(self, context: Any, refused: Refusal) -> None:
+        """Hand all over to another context."""
+        for name, allocator in self.items():
+            _hand_over(context, name, allocator, refused)
+
     def forget_shapes(self) -> None:
         """Forget what the last execution gave: the inputs have other shapes."""
         for allocator in self.values():

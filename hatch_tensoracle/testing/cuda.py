@@ -29,6 +29,7 @@ _SECOND_VERSION = {
     "cuCtxPushCurrent",
     "cuDevicePrimaryCtxRelease",
     "cuEventDestroy",
+    "cuGraphExecUpdate",
     "cuMemAlloc",
     "cuMemcpyDtoDAsync",
     "cuMemFree",

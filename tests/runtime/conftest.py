@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hatch_tensoracle.runtime.distribution import Distribution, distribution
+from hatch_tensoracle.runtime.engine import EngineHandle
 from runtime import stand_in
 
 Opener = Callable[..., Any]
@@ -25,13 +26,33 @@ def tensorrt(monkeypatch: pytest.MonkeyPatch) -> Iterator[Distribution]:
 
 
 @pytest.fixture
+def rtx(monkeypatch: pytest.MonkeyPatch) -> Iterator[Distribution]:
+    """The stand-in where `tensorrt_rtx` is looked for."""
+    monkeypatch.setitem(sys.modules, "tensorrt_rtx", stand_in)
+    stand_in.fresh()
+    yield distribution("tensorrt_rtx")
+    stand_in.fresh()
+
+
+@pytest.fixture
 def opened(tensorrt: Distribution) -> Opener:
     """Opens an engine of the tensors given by name, as `stand_in.tensor` makes them."""
+    return opener(tensorrt)
 
-    def open_engine(*, workspace: int = 0, **tensors: Any) -> Any:
+
+@pytest.fixture
+def opened_rtx(rtx: Distribution) -> Opener:
+    """The same of TensorRT-RTX."""
+    return opener(rtx)
+
+
+def opener(tensorrt: Distribution) -> Opener:
+    """See `opened`."""
+
+    def open_engine(*, workspace: int = 0, **tensors: Any) -> EngineHandle:
         runtime = stand_in.Runtime(tensorrt.logger)
         engine = runtime.deserialize_cuda_engine(stand_in.plan(tensors, workspace=workspace))
         stand_in.fresh()
-        return SimpleNamespace(runtime=runtime, engine=engine, distribution=tensorrt)
+        return EngineHandle(runtime=runtime, engine=engine, distribution=tensorrt, path=Path("nowhere"), was_built=True)
 
     return open_engine

@@ -25,6 +25,7 @@ __all__ = ["FAILING", "JOURNAL", "fresh", "plan", "tensor"]
 
 __version__ = "11.2.1.2"
 MAGIC = b"stand-in plan\n"
+CACHE_MAGIC = b"stand-in cache\n"
 
 JOURNAL: list[tuple[Any, ...]] = []
 """Each call that changes something, in order: the method and its arguments; `del` and a class when an object goes."""
@@ -96,6 +97,21 @@ class ExecutionContextAllocationStrategy(enum.Enum):
     STATIC = 0
     ON_PROFILE_CHANGE = 1
     USER_MANAGED = 2
+
+
+class CudaGraphStrategy(enum.Enum):
+    """[py]; TensorRT-RTX's."""
+
+    DISABLED = 0
+    WHOLE_GRAPH_CAPTURE = 1
+
+
+class DynamicShapesKernelSpecializationStrategy(enum.Enum):
+    """[py]; TensorRT-RTX's."""
+
+    LAZY = 0
+    EAGER = 1
+    NONE = 2
 
 
 class TensorFormat(enum.Enum):
@@ -337,15 +353,128 @@ class ICudaEngine:
         aliased: str | None = self.tensors[name]["aliased"]
         return aliased
 
+    def create_runtime_config(self) -> IRuntimeConfig:
+        """[py] "Create a runtime configuration."."""
+        return IRuntimeConfig._made()  # noqa: SLF001
+
     def create_execution_context(
         self, strategy: ExecutionContextAllocationStrategy = ExecutionContextAllocationStrategy.STATIC
     ) -> IExecutionContext | None:
-        """[py] the newly created context; None on failure, as pybind11 hands over a null pointer."""
-        JOURNAL.append(("create_execution_context", strategy.name))
+        """[py] the newly created context; None on failure, as pybind11 hands over a null pointer.
+
+        TensorRT-RTX has another form, of one IRuntimeConfig: what that says then is in the journal.
+        """
+        config = None
+        if isinstance(strategy, IRuntimeConfig):
+            config, strategy = strategy, strategy.strategy
+        JOURNAL.append(("create_execution_context", strategy.name, *(() if config is None else config._described())))  # noqa: SLF001
         if ("create_execution_context",) in FAILING:
             self.runtime.logger.log(ILogger.ERROR, "the stand-in was told to create no context")
             return None
-        return IExecutionContext._of(self, strategy)  # noqa: SLF001
+        return IExecutionContext._of(self, strategy, config)  # noqa: SLF001
+
+
+class Kernels(set[str]):
+    """What is in a runtime cache, and whether that is still there: a context has no reference to it."""
+
+    is_there = True
+
+
+class IRuntimeCache:
+    """[py] "A runtime cache for storing runtime compilation details."; TensorRT-RTX's.
+
+    Kernels are numbers here: each execution with a cache adds one, of its engine and shapes.
+    """
+
+    kernels: Kernels
+
+    @classmethod
+    def _made(cls) -> IRuntimeCache:
+        cache = cls()
+        cache.kernels = Kernels()
+        return cache
+
+    def __del__(self) -> None:
+        self.kernels.is_there = False
+        JOURNAL.append(("del", "IRuntimeCache"))
+
+    def serialize(self) -> bytes:
+        """[py] "Memory object containing the serialized runtime cache."."""
+        return CACHE_MAGIC + json.dumps(sorted(self.kernels)).encode()
+
+    def deserialize(self, blob: Any) -> bool:
+        """[py] False "on an invalid/corrupt blob or an environment mismatch", "leaving this cache unchanged".
+
+        Whether what it had stays is not documented: it does, unless `("replacing",)` is in FAILING.
+        """
+        data = bytes(blob)
+        JOURNAL.append(("deserialize", len(data)))
+        if ("deserialize",) in FAILING or not data.startswith(CACHE_MAGIC):
+            return False
+        if ("replacing",) in FAILING:
+            self.kernels.clear()
+        self.kernels.update(json.loads(data[len(CACHE_MAGIC) :]))
+        return True
+
+
+class IRuntimeConfig:
+    """[py] "A runtime configuration for an ICudaEngine."."""
+
+    strategy: ExecutionContextAllocationStrategy
+    cache: IRuntimeCache | None
+
+    @classmethod
+    def _made(cls) -> IRuntimeConfig:
+        config = cls()
+        config.strategy, config.cache = ExecutionContextAllocationStrategy.STATIC, None
+        config._graphs = CudaGraphStrategy.DISABLED
+        config._specialization = DynamicShapesKernelSpecializationStrategy.LAZY
+        return config
+
+    _graphs: CudaGraphStrategy
+    _specialization: DynamicShapesKernelSpecializationStrategy
+
+    def _described(self) -> tuple[Any, ...]:
+        """For the journal."""
+        return self._graphs.name, self._specialization.name, self.cache is not None
+
+    @property
+    def cuda_graph_strategy(self) -> CudaGraphStrategy:
+        """TensorRT-RTX's."""
+        return self._graphs
+
+    @cuda_graph_strategy.setter
+    def cuda_graph_strategy(self, strategy: CudaGraphStrategy) -> None:
+        assert isinstance(strategy, CudaGraphStrategy)
+        self._graphs = strategy
+
+    @property
+    def dynamic_shapes_kernel_specialization_strategy(self) -> DynamicShapesKernelSpecializationStrategy:
+        """TensorRT-RTX's."""
+        return self._specialization
+
+    @dynamic_shapes_kernel_specialization_strategy.setter
+    def dynamic_shapes_kernel_specialization_strategy(
+        self, strategy: DynamicShapesKernelSpecializationStrategy
+    ) -> None:
+        assert isinstance(strategy, DynamicShapesKernelSpecializationStrategy)
+        self._specialization = strategy
+
+    def set_execution_context_allocation_strategy(
+        self, strategy: ExecutionContextAllocationStrategy = ExecutionContextAllocationStrategy.STATIC
+    ) -> None:
+        """[py]."""
+        self.strategy = strategy
+
+    def create_runtime_cache(self) -> IRuntimeCache:
+        """[py] "Create a runtime cache."; TensorRT-RTX's."""
+        JOURNAL.append(("create_runtime_cache",))
+        return IRuntimeCache._made()  # noqa: SLF001
+
+    def set_runtime_cache(self, cache: IRuntimeCache | None = None) -> bool:
+        """[py]; TensorRT-RTX's."""
+        self.cache = cache
+        return True
 
 
 class IExecutionContext:
@@ -355,7 +484,9 @@ class IExecutionContext:
     active_optimization_profile: int
 
     @classmethod
-    def _of(cls, engine: ICudaEngine, strategy: ExecutionContextAllocationStrategy) -> IExecutionContext:
+    def _of(
+        cls, engine: ICudaEngine, strategy: ExecutionContextAllocationStrategy, config: IRuntimeConfig | None
+    ) -> IExecutionContext:
         context = cls()
         context.engine = engine
         context.active_optimization_profile = 0  # [py] "Profile 0 is selected by default."
@@ -363,6 +494,7 @@ class IExecutionContext:
         context._is_user_managed = strategy is ExecutionContextAllocationStrategy.USER_MANAGED
         context._shapes, context._addresses, context._allocators, context._memory = {}, {}, {}, 0
         context._kept_alive = []
+        context._cache = None if config is None or config.cache is None else config.cache.kernels
         return context
 
     tensors: dict[str, dict[str, Any]]
@@ -372,8 +504,15 @@ class IExecutionContext:
     _allocators: dict[str, Any]
     _kept_alive: list[Any]
     _memory: int
+    _cache: Kernels | None = None
+
+    def is_stream_capturable(self, stream: int) -> bool:
+        """[py] "Check if the execution context is stream capturable"; TensorRT-RTX's."""
+        JOURNAL.append(("is_stream_capturable", stream))
+        return not self._is_failing("is_stream_capturable")
 
     def __del__(self) -> None:
+        assert self._cache is None or self._cache.is_there, "the cache went before the context"
         JOURNAL.append(("del", "IExecutionContext"))
 
     def set_optimization_profile_async(self, profile_index: int, stream_handle: int) -> bool:
@@ -487,6 +626,8 @@ class IExecutionContext:
             return self._refuse(f"not all is set: {', '.join(missing)}")
         if self._is_user_managed and not self._memory and self.update_device_memory_size_for_shapes():
             return self._refuse("no device memory is set")
+        if self._cache is not None:
+            self._cache.add(f"{self.engine.name} {sorted(self._shapes.items())}")
         return all(
             self._allocate(name, allocator, stream_handle) for name, allocator in self._allocators.items() if allocator
         )

@@ -19,7 +19,7 @@ from runtime import stand_in
 CLASSES = [
     found
     for found in vars(stand_in).values()
-    if inspect.isclass(found) and found.__module__ == stand_in.__name__ and not found.__name__.startswith("_")
+    if inspect.isclass(found) and found.__module__ == stand_in.__name__ and found is not stand_in.Kernels
 ]
 LEAN = ("10.15.1.29", "11.4.0.106")
 """The oldest and the newest that can be had."""
@@ -62,6 +62,19 @@ WANTED = {class_.__qualname__: list(members(class_)) for class_ in CLASSES} | {
     "ILogger.Severity": [severity.name for severity in stand_in.ILogger.Severity],
     "": ["get_plugin_registry", "float32", "float16", "bfloat16", "int8", "int32", "int64", "uint8"],
 }
+RTX_ONLY = {
+    *("CudaGraphStrategy", "DynamicShapesKernelSpecializationStrategy", "IRuntimeCache", "IRuntimeConfig"),
+    *(
+        f"IRuntimeConfig.{name}"
+        for name in (
+            *("cuda_graph_strategy", "dynamic_shapes_kernel_specialization_strategy"),
+            *("create_runtime_cache", "set_runtime_cache"),
+        )
+    ),
+    "ICudaEngine.create_runtime_config",
+    "IExecutionContext.is_stream_capturable",
+}
+"""What a TensorRT that is no TensorRT-RTX may lack."""
 APPLICATIONS_OWN = {("ILogger", "log"), ("Logger", "log")}
 """What the application implements, and what a class of the binding does not show as its own."""
 
@@ -115,7 +128,8 @@ def test_every_class_and_member_is_in_the_binding(binding: Mapping[str, Any]) ->
             if binding[path]["members"][name]["kind"] == "missing" and (path, name) not in APPLICATIONS_OWN
         ]
     # A runtime without a builder shows no formats; all that the stand-in has is in a full one.
-    assert missing == ([] if binding["name"] == "tensorrt_rtx" else ["TensorFormat"])
+    allowed = set() if binding["name"] == "tensorrt_rtx" else {"TensorFormat", *RTX_ONLY}
+    assert set(missing) <= allowed
 
 
 def test_methods_have_the_binding_s_parameters(binding: Mapping[str, Any]) -> None:
@@ -123,6 +137,8 @@ def test_methods_have_the_binding_s_parameters(binding: Mapping[str, Any]) -> No
     for class_ in CLASSES:
         for name in WANTED[class_.__qualname__]:
             if not inspect.isfunction(vars(class_).get(name)) or (class_.__name__, name) in APPLICATIONS_OWN:
+                continue
+            if binding["name"] != "tensorrt_rtx" and _is_rtx_s(class_.__name__, name):
                 continue
             ours, theirs = parameters_of(vars(class_)[name]), signatures(_doc(binding, class_.__qualname__, name), name)
             compared += 1
@@ -132,6 +148,28 @@ def test_methods_have_the_binding_s_parameters(binding: Mapping[str, Any]) -> No
     assert compared > 20
 
 
+def test_contexts_are_also_made_from_a_runtime_config(binding: Mapping[str, Any]) -> None:
+    """The stand-in's one method has both forms of the binding's."""
+    if binding["name"] != "tensorrt_rtx":
+        pytest.skip("runtime configurations are TensorRT-RTX's")
+    doc = _doc(binding, "ICudaEngine", "create_execution_context")
+    assert signatures(doc, "create_execution_context")[1] == [("runtime_config", "IRuntimeConfig")]
+
+
+def test_settings_can_be_set(binding: Mapping[str, Any]) -> None:
+    if binding["name"] != "tensorrt_rtx":
+        pytest.skip("runtime settings are TensorRT-RTX's")
+    members_ = binding["IRuntimeConfig"]["members"]
+    for name in ("cuda_graph_strategy", "dynamic_shapes_kernel_specialization_strategy"):
+        assert members_[name]["settable"]
+
+
+def test_a_refused_cache_is_documented_to_change_nothing(binding: Mapping[str, Any]) -> None:
+    if binding["name"] != "tensorrt_rtx":
+        pytest.skip("runtime caches are TensorRT-RTX's")
+    assert "leaving this cache unchanged" in _doc(binding, "IRuntimeCache", "deserialize")
+
+
 def test_properties_are_properties(binding: Mapping[str, Any]) -> None:
     wrong = [
         (path, name)
@@ -139,6 +177,7 @@ def test_properties_are_properties(binding: Mapping[str, Any]) -> None:
         for path, name in ((class_.__qualname__, name) for name in WANTED[class_.__qualname__])
         if isinstance(vars(class_).get(name), property)
         and binding[path] is not None
+        and (binding["name"] == "tensorrt_rtx" or not _is_rtx_s(path, name))
         and binding[path]["members"][name]["kind"] != "property"
     ]
     assert wrong == []
@@ -173,6 +212,10 @@ def test_the_comparison_sees_a_difference() -> None:
     assert signatures(doc, "f") == [[("name", "str"), ("memory", "int")]]
     assert parameters_of(stand_in.IExecutionContext.set_tensor_address) == [("name", "str"), ("memory", "int")]
     assert signatures(doc, "f") != [parameters_of(stand_in.IExecutionContext.set_input_shape)]
+
+
+def _is_rtx_s(path: str, name: str) -> bool:
+    return path in RTX_ONLY or f"{path}.{name}" in RTX_ONLY
 
 
 def _doc(binding: Mapping[str, Any], path: str, name: str | None = None) -> str:

@@ -85,6 +85,33 @@ def test_a_graph_takes_what_was_captured_each_time_it_is_launched(cubin: bytes) 
 
 
 @in_child
+def test_a_graph_is_updated_to_launches_of_the_same_kernels(cubin: bytes) -> None:
+    with FakeDriver([86]) as driver:
+        stream, kernel = driver.create_context().create_stream(), kernel_of(driver, cubin)
+        launch(driver, kernel, stream)
+        graph = stream.graph_of(lambda: launch(driver, kernel, stream))
+
+        def update(launches: int) -> None:
+            stream.begin_capture()
+            for _ in range(launches):
+                launch(driver, kernel, stream, grid=(8, 1, 1))
+            captured = ctypes.c_void_p()
+            driver.call("cuStreamEndCapture", ctypes.c_void_p(stream.handle), ctypes.byref(captured))
+            try:
+                driver.call("cuGraphExecUpdate", ctypes.c_void_p(graph.handle), captured, (ctypes.c_uint64 * 3)())
+            finally:
+                driver.call("cuGraphDestroy", captured)
+
+        update(1)
+        fails("GRAPH_EXEC_UPDATE_FAILURE", update, 2)
+        start = recorded(driver, stream)
+        graph.launch(stream)
+        assert recorded(driver, stream).microseconds_since(start) == pytest.approx(us(8), rel=1e-6)
+        graph.destroy()
+        fails("INVALID_VALUE", update, 1)
+
+
+@in_child
 def test_a_capture_that_fails_leaves_no_graph_and_the_stream_as_it_was(cubin: bytes) -> None:
     with FakeDriver([86]) as driver:
         stream, kernel = driver.create_context().create_stream(), kernel_of(driver, cubin)

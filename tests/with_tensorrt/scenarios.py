@@ -14,6 +14,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np  # noqa: TID253 - a process of its own
@@ -22,6 +23,7 @@ from numpy.typing import NDArray  # noqa: TID253
 from hatch_tensoracle import runtime
 from hatch_tensoracle.runtime import EngineBuild, EngineIO, ExecutionError, InputShape, TensorSpec
 from hatch_tensoracle.runtime.distribution import distribution
+from hatch_tensoracle.runtime.settings_slot import SettingsSlot
 
 API: Any = runtime
 Array = NDArray[Any]
@@ -183,6 +185,7 @@ class Handle:
         self.runtime = self.distribution.module.Runtime(self.distribution.logger)
         self.engine = self.runtime.deserialize_cuda_engine(plan)
         assert self.engine is not None
+        self.settings_slot = SettingsSlot()
 
 
 def opened(name: str, graph: str, **options: Any) -> Any:
@@ -283,6 +286,82 @@ def warmed_up(name: str, gpu: Gpu) -> None:
     assert (gpu.read(y, (64, 2), np.float32) == 2).all()
 
 
+def doubled_by(execution: Any, gpu: Gpu, rows: int, times: int = 2) -> None:
+    """Execute at one place on new numbers, and compare."""
+    x = np.random.default_rng(rows).standard_normal((rows, 2)).astype(np.float32)
+    execution.set_input_shapes({"x": x.shape}, stream=gpu.stream)
+    addresses = {"x": gpu.place(x), "y": gpu.empty(x.nbytes)}
+    for _ in range(times):
+        execution.enqueue(addresses, stream=gpu.stream)
+    np.testing.assert_array_equal(gpu.read(addresses["y"], x.shape, np.float32), x + x)
+
+
+def cuda_graphs(name: str, gpu: Gpu) -> None:
+    """Graphs of our own are right in shapes of both profiles, in turn, at new addresses, and where one is evicted."""
+    execution = opened(name, "doubled")
+    if name == "tensorrt_rtx":
+        execution.runtime_settings = API.RuntimeSettings(dynamic_shapes_kernel_specialization_strategy="eager")
+    with API.enable_cudagraphs(execution, limit=2) as graphs:
+        for rows in (1, 4, 1, 64, 1, 4):
+            doubled_by(graphs, gpu, rows)
+        found = graphs.statistics
+        assert found.evictions > 0
+        assert found.replays + found.eager == 2 * 6
+
+
+def native_graphs(name: str, gpu: Gpu) -> None:
+    """TensorRT-RTX's own are right too; elsewhere there are none."""
+    execution = opened(name, "doubled")
+    if name != "tensorrt_rtx":
+        try:
+            API.enable_cudagraphs(execution, "whole_graph_capture")
+        except ExecutionError:
+            return
+        raise AssertionError("TensorRT has graphs of its own")
+    with API.enable_cudagraphs(execution, "whole_graph_capture"):
+        for rows in (1, 4, 1, 64):
+            doubled_by(execution, gpu, rows, times=3)
+    doubled_by(execution, gpu, 4)
+
+
+def runtime_settings(name: str, gpu: Gpu) -> None:
+    """Each choice executes; a change goes on with the shapes that are set."""
+    execution = opened(name, "doubled")
+    for strategy in ("lazy", "eager", "none"):
+        execution.runtime_settings = API.RuntimeSettings(dynamic_shapes_kernel_specialization_strategy=strategy)
+        for rows in (4, 64):
+            doubled_by(execution, gpu, rows)
+    x, y = gpu.place(np.ones((64, 2), np.float32)), gpu.empty(64 * 8)
+    with API.runtime_config(execution, dynamic_shapes_kernel_specialization_strategy="eager"):
+        execution.enqueue({"x": x, "y": y}, stream=gpu.stream)
+        assert (gpu.read(y, (64, 2), np.float32) == 2).all()
+
+
+def runtime_caches(name: str, gpu: Gpu) -> None:
+    """A cache is saved, taken by the next, and has what two have saved."""
+    path = Path(os.environ["XDG_CACHE_HOME"]) / "kernels"
+    if name != "tensorrt_rtx":
+        with API.runtime_cache(opened(name, "doubled"), path):
+            pass
+        assert not path.exists()
+        return
+    for _ in range(2):
+        execution = opened(name, "doubled")
+        with API.runtime_cache(execution, path):
+            doubled_by(execution, gpu, 4)
+        assert path.stat().st_size > 0
+    assert not path.with_name("kernels.refused").exists()
+    one, other = opened(name, "doubled"), opened(name, "cut")
+    caches = [API.RuntimeCache(path.with_name("both")) for _ in range(2)]
+    for execution, cache in zip((one, other), caches, strict=True):
+        execution.runtime_settings = API.RuntimeSettings(runtime_cache=cache)
+    doubled_by(one, gpu, 4)
+    other.set_input_shapes({"n": (5,)})
+    other.enqueue({"x": gpu.place(np.ones(12, np.float32)), "y": gpu.empty(48)}, stream=gpu.stream)
+    first, both = (cache.save() for cache in caches)
+    assert both >= first, "deserialize replaces what a cache has: say so in docs/runtime-settings.md"
+
+
 def arrays_of_torch(name: str, _gpu: Gpu) -> None:
     """Outputs are torch's, on its current stream or the one given."""
     torch = _library("torch")
@@ -358,6 +437,10 @@ SCENARIOS: Mapping[str, Callable[..., None]] = {
         sizes_that_data_decide,
         caller_s_workspace,
         warmed_up,
+        cuda_graphs,
+        native_graphs,
+        runtime_settings,
+        runtime_caches,
         arrays_of_torch,
         arrays_of_cupy,
         the_example,

@@ -45,7 +45,8 @@ struct Capture {
   CaptureMode mode;
   std::thread::id thread;
   bool isInvalidated = false;
-  std::uint64_t nanoseconds = 0;  // what executing it takes
+  std::uint64_t nanoseconds = 0;          // what executing it takes
+  std::vector<void const*> kernels = {};  // in the order of their launches
 };
 
 struct Stream {
@@ -80,6 +81,7 @@ int maxDynamicShared(Kernel const& kernel, int device) noexcept;
 // A graph, and an executable one.
 struct Graph {
   std::uint64_t nanoseconds = 0;
+  std::vector<void const*> kernels = {};
   bool isDestroyed = false;
 };
 

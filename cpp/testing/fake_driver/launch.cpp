@@ -75,6 +75,7 @@ CUresult enqueue(Driver& driver, Record& record, Launch const& launch, Target co
   record.add("owner", static_cast<void const*>(target.context));
   bool const isCaptured = target.stream != nullptr && target.stream->capture;
   (isCaptured ? target.stream->capture->nanoseconds : target.clock()) += duration(launch);
+  if (isCaptured) target.stream->capture->kernels.push_back(kernel);
   record.add("captured", isCaptured);
   record.add("arguments", readArguments(*kernel->image, launch.parameters));
   return CUDA_SUCCESS;

@@ -47,6 +47,7 @@ constexpr Entry kENTRIES[] = {
           "operation would make the legacy stream depend on a capturing blocking stream"),
     ENTRY(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
           "attempt to terminate a thread-local capture sequence from another thread"),
+    ENTRY(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, "the graph update was not performed: it would change the topology"),
     ENTRY(CUDA_ERROR_UNKNOWN, "unknown error"),
 };
 

@@ -89,7 +89,8 @@ FAKE_DRIVER_EXPORT CUresult cuStreamEndCapture(void* stream, void** graph) {
       return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
     }
     record.add("stream", static_cast<void const*>(target.stream));
-    if (graph != nullptr) *graph = capture.isInvalidated ? nullptr : driver.graphs.add({capture.nanoseconds});
+    if (graph != nullptr)
+      *graph = capture.isInvalidated ? nullptr : driver.graphs.add({capture.nanoseconds, capture.kernels});
     return capture.isInvalidated ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
   });
 }

@@ -54,7 +54,22 @@ FAKE_DRIVER_EXPORT CUresult cuGraphInstantiateWithFlags(void** executable, void*
   return run("cuGraphInstantiateWithFlags", [&](Driver& driver, Record&) {
     Graph* const found = driver.graphs.find(graph);
     if (executable == nullptr || flags != 0 || found == nullptr || found->isDestroyed) return CUDA_ERROR_INVALID_VALUE;
-    *executable = driver.executables.add({found->nanoseconds});
+    *executable = driver.executables.add({found->nanoseconds, found->kernels});
+    return CUDA_SUCCESS;
+  });
+}
+
+// Its documentation lets parameters of kernel nodes change, and neither their number nor, as far as contexts of
+// functions and memory go, much of the functions. This double is the strict one: the same kernels in the same order.
+FAKE_DRIVER_EXPORT CUresult cuGraphExecUpdate_v2(void* executable, void* graph, void* info) {
+  return run("cuGraphExecUpdate", [&](Driver& driver, Record&) {
+    Graph* const found = driver.executables.find(executable);
+    Graph const* const wanted = driver.graphs.find(graph);
+    if (found == nullptr || found->isDestroyed || wanted == nullptr || wanted->isDestroyed || info == nullptr) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (found->kernels != wanted->kernels) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+    found->nanoseconds = wanted->nanoseconds;
     return CUDA_SUCCESS;
   });
 }
