@@ -19,10 +19,8 @@ class Remote:
             from fsspec.core import url_to_fs
 
             self._files, self._root = url_to_fs(url)
-        except ModuleNotFoundError as error:
-            self.outage = (
-                f"{URL_VARIABLE} is set, but {error.name} is not installed: hatch-tensoracle[fsspec] brings it"
-            )
+        except ModuleNotFoundError:
+            self.outage = f"{URL_VARIABLE} is set, but fsspec is not installed: hatch-tensoracle[fsspec] brings it"
         except Exception as error:  # noqa: BLE001 - whatever the file system raises
             self._fail(error)
 
