@@ -66,9 +66,11 @@ def make_bundle(config: LibraryConfig, root: Path, directory: Path, progress: Ca
         elif (bundle := restore_bundle(record.manifest.encode(), record.keys, toolchain, directory)) is not None:
             progress(f"compiling nothing: all is as in an earlier build, {len(record.keys)} files come from the cache")
             return bundle
-    started = time.time_ns()
+    started, has_torch = time.time_ns(), "torch" in sys.modules
     with observed(beside) as seen:
         kernels = load_kernels(kernels_file, config.kernels_name)
+    if "torch" in sys.modules and not has_torch:
+        progress(f"{config.kernels_file} imports torch, which every build then has to install: kernels need none of it")
     dependencies = Dependencies.of(seen, root)
     production = _produce(kernels, config, root, directory, toolchain, progress)
     if dependencies.newest(root) < started:  # else it may have been written after it was read

@@ -16,6 +16,10 @@ import pytest
 from helpers.projects import Environment, edit, tree
 from helpers.tools import run
 
+from hatch_tensoracle.config import LibraryConfig
+from hatch_tensoracle.errors import ConfigurationError
+from hatch_tensoracle.incremental import make_bundle
+
 KERNELS = """
 import triton
 import triton.language as tl
@@ -307,3 +311,26 @@ def test_code_of_our_own_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with (ours / "producer" / "tensoracle_producer" / "render.py").open("a") as file:
         file.write("# changed\n")
     assert not Step(where).is_known
+
+
+def test_a_file_that_imports_torch_gets_a_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere" / "torch").mkdir(parents=True)
+    (tmp_path / "elsewhere" / "torch" / "__init__.py").touch()
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'elsewhere'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    where = project(tmp_path / "project", "import torch\nKERNELS = specs([2.0])")
+    assert Step(where).lines[0].startswith("kernels.py imports torch, which every build then has to install")
+
+
+def test_errors_of_our_own_are_no_errors_of_the_specs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong with the specs is told with a remedy; a fault in here keeps its traceback."""
+    wrong = project(tmp_path / "wrong", "KERNELS = [3]")
+    config = LibraryConfig(kernels="kernels.py:KERNELS", sources=("p.cpp",), library="p/libp.so", targets=("sm86",))
+    with pytest.raises(ConfigurationError, match=r"kernels.py:KERNELS: specs\[0\] must be a KernelSpec, not 3"):
+        make_bundle(config, wrong, tmp_path / "bundle", lambda _: None)
+
+    def broken(*_: Any) -> None:
+        raise TypeError("a fault")
+
+    monkeypatch.setattr("tensoracle_producer.variant.capture", broken)
+    with pytest.raises(TypeError, match=r"^a fault$"):
+        make_bundle(config, project(tmp_path / "right"), tmp_path / "bundle", lambda _: None)

@@ -114,6 +114,12 @@ def test_a_failure_of_one_target_names_that_target_alone(pool: WorkerPool) -> No
     assert "fp8e4nv not supported in this architecture" in failure.cause
 
 
+def test_a_pointer_that_is_used_as_a_tensor_descriptor_is_told_what_makes_one(pool: WorkerPool) -> None:
+    (failure,) = failures(pool, [KernelSpec(kernels.undeclared, name="undeclared", arguments=FP32)], "sm86")
+    assert failure.cause.startswith(f"kernels.py:{line_of('def undeclared') + 2}: ")
+    assert failure.cause.endswith(": a pointer is no tensor descriptor; tl.make_tensor_descriptor makes one of it")
+
+
 def test_failure_of_ptxas_shows_its_own_line(pool: WorkerPool) -> None:
     (failure,) = failures(pool, [KernelSpec(kernels.bad_assembly, name="bad", arguments=INT32)], "sm86")
     assert "Not a name of any known instruction: 'nonsense'" in failure.cause
