@@ -221,7 +221,7 @@ def constexpr_function() -> Any:
             (
                 "is decorated with triton.autotune, which choose at run time",
                 "pass the triton.jit function itself, which is its attribute fn;",
-                "write configs=[Config(BLOCK=64, num_warps=2, num_stages=3), Config(BLOCK=128, num_warps=4, num_stages=4,",
+                "write configs=[Config(BLOCK=64, num_warps=2, num_stages=3), Config(BLOCK=128, num_warps=4,",
             ),
             id="autotuned",
         ),
