@@ -55,7 +55,7 @@ def make_bundle(config: LibraryConfig, root: Path, directory: Path, progress: Ca
     root = root.resolve()
     toolchain = find_toolchain()
     store = Store("builds", _LIMIT)
-    key = _key(config, root, toolchain.versions)
+    key = _key(config, root, toolchain)
     record = _decoded(store.read([key]).get(key))
     kernels_file = (root / config.kernels_file).resolve()
     beside = Beside(kernels_file.parent)
@@ -110,7 +110,7 @@ def _produce(  # noqa: PLR0913, PLR0917 - what a bundle is made of
         raise ConfigurationError(f"{config.kernels}: {error}", remedy="Mend the specs in the kernels file.") from error
 
 
-def _key(config: LibraryConfig, root: Path, tools: Mapping[str, str]) -> str:
+def _key(config: LibraryConfig, root: Path, toolchain: Toolchain) -> str:
     """Over all that decides on the bundle beside what the kernels file reads; no directory is part of it."""
     import tensoracle_producer
     from tensoracle_producer.toolchain import source_digest
@@ -121,8 +121,9 @@ def _key(config: LibraryConfig, root: Path, tools: Mapping[str, str]) -> str:
         hashlib.sha256((root / file).read_bytes()).hexdigest() if file is not None else None
         for file in (config.kernels_file, config.tuning)
     ]
+    tools = (toolchain.versions, toolchain.ptxas.name, sys.version_info[:2])
     options = (config.kernels, config.targets, config.ptx)
-    return hashlib.sha256(repr((own, tools, sys.version_info[:2], options, read)).encode()).hexdigest()
+    return hashlib.sha256(repr((own, tools, options, read)).encode()).hexdigest()
 
 
 def _decoded(content: bytes | None) -> _Record | None:

@@ -106,7 +106,7 @@ def undeclared(source):
 def shaped(x, SHAPE: tl.constexpr):
     """Takes a tuple."""
     i = tl.arange(0, SHAPE[0])
-    tl.store(x + i, tl.zeros(SHAPE[:1], SHAPE[2]).to(tl.float32) + SHAPE[1][0])
+    tl.store(x + i, (i + SHAPE[1][0]).to(SHAPE[2]).to(tl.float32))
 
 
 @triton.jit
