@@ -9,11 +9,12 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.projects import Environment, edit, tree
+from helpers.projects import Environment, copied, edit, hatchling_build, tree
 from helpers.tools import run
 
 from hatch_tensoracle.config import LibraryConfig
@@ -334,3 +335,26 @@ def test_errors_of_our_own_are_no_errors_of_the_specs(tmp_path: Path, monkeypatc
     monkeypatch.setattr("tensoracle_producer.variant.capture", broken)
     with pytest.raises(TypeError, match=r"^a fault$"):
         make_bundle(config, project(tmp_path / "right"), tmp_path / "bundle", lambda _: None)
+
+
+def test_two_builds_at_once_make_the_same(tmp_path: Path) -> None:
+    where = project(tmp_path / "project", "KERNELS = specs([1.0, 2.0, 3.0])")
+    with ThreadPoolExecutor(2) as threads:
+        runs = [threads.submit(Step, where, tmp_path / name) for name in ("one", "two")]
+        assert len({run.result().digest for run in runs}) == 1
+    assert tree(tmp_path / "one") == tree(tmp_path / "two")
+    assert Step(where).is_known
+
+
+def test_a_wheel_of_an_unchanged_project_is_built_without_its_kernels_file(tmp_path: Path) -> None:
+    """Here and from another copy, through the hook."""
+    where = copied("flat", tmp_path / "project")
+    with (where / "kernels.py").open("a") as file:
+        file.write(f"\nopen({str(tmp_path / 'ran')!r}, 'a').write('.')\n")
+    aged(where)
+    first = hatchling_build(where, tmp_path / "first").artifact
+    shutil.copytree(where, tmp_path / "copy")
+    again = hatchling_build(tmp_path / "copy", tmp_path / "again")
+    assert "compiling nothing: " in again.stderr
+    assert (tmp_path / "ran").read_text() == "."
+    assert again.artifact.read_bytes() == first.read_bytes()
