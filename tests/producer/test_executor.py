@@ -92,9 +92,7 @@ def test_a_task_that_the_executor_loses_is_the_error_of_its_compile(tmp_path: Pa
     with pytest.raises(CompileError) as caught:
         compile_bundle(SPECS, ["sm86"], tmp_path / "bundle", executor=executor)
     (failure,) = caught.value.failures
-    assert str(failure) == (
-        "kernel `scaled_1#0` for sm86: the executor did not compile it: ConnectionError: the worker has gone"
-    )
+    assert str(failure) == ("kernel `scaled_1#0` for sm86: not compiled: ConnectionError: the worker has gone")
     assert isinstance(caught.value.__cause__, ConnectionError)
     lines: list[str] = []
     compile_bundle(SPECS, ["sm86"], tmp_path / "bundle", executor=executor, progress=lines.append)
@@ -194,4 +192,4 @@ def test_what_no_worker_of_dask_survives_is_the_error_of_its_compile(dask: Execu
         compile_bundle(SPECS, ["sm86"], tmp_path / "bundle", executor=Dying(dask, tmp_path / "died", once=False))
     (failure,) = caught.value.failures
     assert failure.kernel == "scaled_0#0"
-    assert failure.cause.startswith("the executor did not compile it: KilledWorker: ")
+    assert failure.cause.startswith("not compiled: KilledWorker: ")
