@@ -77,9 +77,9 @@ class Constant:
 
     name: str
     kind: str
-    """`none`, `bool`, `integer`, `number`, `text`, `dtype` or `function`."""
+    """`none`, `bool`, `integer`, `number`, `text`, `dtype`, `function` or `tuple`."""
     value: bool | int | float | str | None
-    """Of the kind; a number that JSON cannot hold is its `repr`, a dtype or a function is its name."""
+    """Of the kind; a number that JSON cannot hold is its `repr`, a dtype or a function its name, a tuple its text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

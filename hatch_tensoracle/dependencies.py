@@ -61,11 +61,6 @@ class Dependencies:
         """Name one thing that is not as it was, None if everything is."""
         return next(self._changes(root, kernels_directory), None)
 
-    def newest(self, root: Path) -> int:
-        """When the youngest of the files was written, in nanoseconds."""
-        paths = [root / path for path in self.files]
-        return max((path.stat().st_mtime_ns for path in paths if path.exists()), default=0)
-
     def _changes(self, root: Path, kernels_directory: Path) -> Iterator[str]:
         yield from (path for path, digest in self.files.items() if _digest(root / path) != digest)
         yield from (path for path, digest in self.directories.items() if _listing(root / path) != digest)

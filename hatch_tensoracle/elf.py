@@ -26,7 +26,6 @@ _RESERVED_SHARED = 1024
 _REQNTID = 0x10
 _FRAME_SIZE = 0x11
 _KPARAM_INFO = 0x17
-_PARAM_CBANK = 0x0A
 _REGCOUNT = 0x2F
 _FORMAT_SIZED = 4
 
@@ -234,8 +233,8 @@ def _kernel(
     symbol: str, info: Any, sections: dict[str, Any], functions: dict[tuple[int, str], int], sm: int
 ) -> KernelImage | None:
     records = list(_attributes(info))
-    if not any(attribute == _PARAM_CBANK for attribute, _ in records):
-        return None  # a device function: only entry functions have a parameter bank
+    if f".nv.constant0.{symbol}" not in sections:
+        return None  # a device function: only entry functions have the constant bank of parameters, even of none
     parameters = {}
     threads = 0
     for attribute, payload in records:

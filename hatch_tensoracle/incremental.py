@@ -6,7 +6,7 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,6 +54,7 @@ def make_bundle(
     from tensoracle_producer.store import Store
     from tensoracle_producer.toolchain import find_toolchain
 
+    started, has_torch = time.time_ns(), "torch" in sys.modules
     root = root.resolve()
     toolchain = find_toolchain(root / config.ptxas if config.ptxas is not None else None)
     store = Store("builds", _LIMIT)
@@ -68,12 +69,13 @@ def make_bundle(
         elif (bundle := restore_bundle(record.manifest.encode(), record.keys, toolchain, directory)) is not None:
             progress(f"compiling nothing: all is as in an earlier build, {len(record.keys)} files come from the cache")
             return bundle
-    started = time.time_ns()
     with observed(beside) as seen:
         kernels = load_kernels(kernels_file, config.kernels_name)
+    if "torch" in sys.modules and not has_torch:
+        progress(f"{config.kernels_file} imports torch, which every build then has to install: kernels need none of it")
     dependencies = Dependencies.of(seen, root)
     production = _produce(kernels, config, root, directory, toolchain, jobs, progress)
-    if dependencies.newest(root) < started:  # else it may have been written after it was read
+    if not _written_since(started, root, [*dependencies.files, *filter(None, [config.tuning])]):
         record = _Record(dependencies=dependencies, manifest=production.bundle.to_json().decode(), keys=production.keys)
         store.write(key, json.dumps(asdict(record)).encode())
         store.close()
@@ -118,14 +120,21 @@ def _key(config: LibraryConfig, root: Path, toolchain: Toolchain) -> str:
     from tensoracle_producer.toolchain import source_digest
 
     packages = (Path(__file__).parent, Path(tensoracle_producer.__file__).parent)
-    own = source_digest([*(file for package in packages for file in package.glob("*.py")), *templates().iterdir()])
+    rendered = (file for file in templates().rglob("*") if file.is_file())
+    own = source_digest([*(file for package in packages for file in package.glob("*.py")), *rendered])
     read = [
         hashlib.sha256((root / file).read_bytes()).hexdigest() if file is not None else None
         for file in (config.kernels_file, config.tuning)
     ]
-    tools = (toolchain.versions, toolchain.ptxas.name)  # ptxas writes the name that it was started by into cubins
+    # ptxas writes the name that it was started by into cubins
+    tools = (toolchain.versions, toolchain.ptxas.name, sys.version_info[:2])
     options = (config.kernels, config.targets, config.ptx)
-    return hashlib.sha256(repr((own, tools, sys.version_info[:2], options, read)).encode()).hexdigest()
+    return hashlib.sha256(repr((own, tools, options, read)).encode()).hexdigest()
+
+
+def _written_since(moment: int, root: Path, files: Iterable[str]) -> bool:
+    """Whether one of the files may have been written after it was read."""
+    return any(path.stat().st_mtime_ns >= moment for file in files if (path := root / file).exists())
 
 
 def _decoded(content: bytes | None) -> _Record | None:

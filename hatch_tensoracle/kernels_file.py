@@ -60,14 +60,22 @@ def _load(file: Path, beside: Beside) -> ModuleType:
         with contextlib.redirect_stdout(sys.stderr):
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        lacking = isinstance(error, ModuleNotFoundError) and error.name in {"tensoracle_producer", "triton"}
         raise ConfigurationError(
-            f"{_place(error, file, beside)}: {type(error).__name__}: {error}".rstrip(": "),
-            remedy="Install hatch-tensoracle[producer]."
-            if lacking
-            else "The file must run from top to bottom when it is imported, without a GPU.",
+            f"{_place(error, file, beside)}: {type(error).__name__}: {error}".rstrip(": "), remedy=_remedy(error)
         ) from error
     return module
+
+
+def _remedy(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, ModuleNotFoundError) and error.name in {"tensoracle_producer", "triton"}:
+        return "Install hatch-tensoracle[producer]."
+    if getattr(error, "name", None) == "torch" or any("/torch/" in frame.filename for frame in frames):
+        return (
+            "Kernels are compiled without torch: keep what needs it out of this file and of what it imports, or put"
+            " torch into `requires` of [build-system]."
+        )
+    return "The file must run from top to bottom when it is imported, without a GPU."
 
 
 def _place(error: BaseException, file: Path, beside: Beside) -> str:

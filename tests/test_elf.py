@@ -92,6 +92,16 @@ EVERY_TARGET = [
 
 @pytest.mark.parametrize("ptxas", [PTXAS, PTXAS_13], ids=["ptxas of 12.9", "ptxas of 13"])
 @pytest.mark.parametrize("target", EVERY_TARGET)
+def test_an_entry_function_without_parameters_is_seen(tmp_path: Path, target: str, ptxas: Path) -> None:
+    cubin = assemble(ptx(target, entry(), entry("bare", parameters="")), tmp_path, target=target, ptxas=ptxas)
+    assert {kernel.symbol: kernel.parameters for kernel in read(cubin).kernels} == {
+        "kernel": ((0, 8), (8, 4)),
+        "bare": (),
+    }
+
+
+@pytest.mark.parametrize("ptxas", [PTXAS, PTXAS_13], ids=["ptxas of 12.9", "ptxas of 13"])
+@pytest.mark.parametrize("target", EVERY_TARGET)
 def test_sm_and_resources_are_those_that_were_assembled(tmp_path: Path, target: str, ptxas: Path) -> None:
     text = ptx(target, entry(body=stores_shared(1000)))
     cubin = assemble(text, tmp_path, target=target, ptxas=ptxas)

@@ -9,12 +9,17 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.projects import Environment, edit, tree
+from helpers.projects import Environment, copied, edit, hatchling_build, tree
 from helpers.tools import run
+
+from hatch_tensoracle.config import LibraryConfig
+from hatch_tensoracle.errors import ConfigurationError
+from hatch_tensoracle.incremental import make_bundle
 
 KERNELS = """
 import triton
@@ -307,3 +312,49 @@ def test_code_of_our_own_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with (ours / "producer" / "tensoracle_producer" / "render.py").open("a") as file:
         file.write("# changed\n")
     assert not Step(where).is_known
+
+
+def test_a_file_that_imports_torch_gets_a_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere" / "torch").mkdir(parents=True)
+    (tmp_path / "elsewhere" / "torch" / "__init__.py").touch()
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'elsewhere'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    where = project(tmp_path / "project", "import torch\nKERNELS = specs([2.0])")
+    assert Step(where).lines[0].startswith("kernels.py imports torch, which every build then has to install")
+
+
+def test_errors_of_our_own_are_no_errors_of_the_specs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong with the specs is told with a remedy; a fault in here keeps its traceback."""
+    wrong = project(tmp_path / "wrong", "KERNELS = [3]")
+    config = LibraryConfig(kernels="kernels.py:KERNELS", sources=("p.cpp",), library="p/libp.so", targets=("sm86",))
+    with pytest.raises(ConfigurationError, match=r"kernels.py:KERNELS: specs\[0\] must be a KernelSpec, not 3"):
+        make_bundle(config, wrong, tmp_path / "bundle", lambda _: None)
+
+    def broken(*_: Any) -> None:
+        raise TypeError("a fault")
+
+    monkeypatch.setattr("tensoracle_producer.variant.capture", broken)
+    with pytest.raises(TypeError, match=r"^a fault$"):
+        make_bundle(config, project(tmp_path / "right"), tmp_path / "bundle", lambda _: None)
+
+
+def test_two_builds_at_once_make_the_same(tmp_path: Path) -> None:
+    where = project(tmp_path / "project", "KERNELS = specs([1.0, 2.0, 3.0])")
+    with ThreadPoolExecutor(2) as threads:
+        runs = [threads.submit(Step, where, tmp_path / name) for name in ("one", "two")]
+        assert len({run.result().digest for run in runs}) == 1
+    assert tree(tmp_path / "one") == tree(tmp_path / "two")
+    assert Step(where).is_known
+
+
+def test_a_wheel_of_an_unchanged_project_is_built_without_its_kernels_file(tmp_path: Path) -> None:
+    """Here and from another copy, through the hook."""
+    where = copied("flat", tmp_path / "project")
+    with (where / "kernels.py").open("a") as file:
+        file.write(f"\nopen({str(tmp_path / 'ran')!r}, 'a').write('.')\n")
+    aged(where)
+    first = hatchling_build(where, tmp_path / "first").artifact
+    shutil.copytree(where, tmp_path / "copy")
+    again = hatchling_build(tmp_path / "copy", tmp_path / "again")
+    assert "compiling nothing: " in again.stderr
+    assert (tmp_path / "ran").read_text() == "."
+    assert again.artifact.read_bytes() == first.read_bytes()

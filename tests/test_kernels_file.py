@@ -142,6 +142,25 @@ def test_a_file_that_fails_is_quoted_by_line(tmp_path: Path, text: str, line: in
 
 
 @pytest.mark.parametrize(
+    "torch",
+    [None, "raise ModuleNotFoundError('no torch', name='torch')", "raise OSError('libtorch.so: no such file')"],
+    ids=["missing", "without a part", "broken"],
+)
+def test_a_file_that_fails_for_torch_is_told_that_kernels_need_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torch: str | None
+) -> None:
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    if torch is None:
+        monkeypatch.setitem(sys.modules, "torch", None)
+    else:
+        written(tmp_path, torch, "elsewhere/torch/__init__.py")
+        monkeypatch.syspath_prepend(tmp_path / "elsewhere")
+    error = refusal(written(tmp_path / "project", "x = 1\nimport torch"))
+    assert str(error).startswith(f"{tmp_path}/project/kernels.py:2: ")
+    assert error.remedy.startswith("Kernels are compiled without torch: ")
+
+
+@pytest.mark.parametrize(
     ("text", "line", "cause"),
     [
         pytest.param("x = 1\nraise KeyError('k')", 2, "KeyError: 'k'", id="exception"),

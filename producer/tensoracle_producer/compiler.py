@@ -150,7 +150,10 @@ def _cause(error: BaseException, record: KernelRecord) -> str:
             break
         deepest = deepest.__cause__
     if isinstance(deepest, CompilationError):
-        return place + str(deepest.error_message or deepest)
+        message = place + str(deepest.error_message or deepest)
+        if re.search("'tensor' object has no attribute '(load|store)'", message):
+            message += ": a pointer is no tensor descriptor; tl.make_tensor_descriptor makes one of it"
+        return message
     if type(deepest).__name__ == "PTXASError":
         lines = [line for line in str(deepest).splitlines() if line.startswith("ptxas") and "info" not in line]
         shown = (re.sub(r"^ptxas \S+\.ptx, ", "ptxas ", line) for line in lines)  # the file has gone by now

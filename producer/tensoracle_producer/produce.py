@@ -105,10 +105,12 @@ def produce(  # noqa: PLR0913 - the options
         for target, keeps_ptx in goals
     ]
     cache = CubinCache(toolchain)
-    pool = WorkerPool(min(len(tasks), jobs or _cores())) if executor is None else nullcontext(executor)
     elsewhere = partial(compile_elsewhere, ptxas=ptxas, versions=toolchain.versions)
-    with replaced_directory(directory) as fresh, pool as executing:
-        compiled = compile_all(tasks, executing, cache, progress, compile_job if executor is None else elsewhere)
+    with (
+        replaced_directory(directory) as fresh,
+        WorkerPool(min(len(tasks), jobs or _cores())) if executor is None else nullcontext(executor) as pool,
+    ):
+        compiled = compile_all(tasks, pool, cache, progress, compile_job if executor is None else elsewhere)
         files = {
             _file(task): result.content(is_ptx=task.job.keeps_ptx) for task, result in zip(tasks, compiled, strict=True)
         }

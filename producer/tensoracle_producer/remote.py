@@ -19,10 +19,8 @@ class Remote:
             from fsspec.core import url_to_fs
 
             self._files, self._root = url_to_fs(url)
-        except ModuleNotFoundError as error:
-            self.outage = (
-                f"{URL_VARIABLE} is set, but {error.name} is not installed: hatch-tensoracle[fsspec] brings it"
-            )
+        except ModuleNotFoundError:
+            self.outage = f"{URL_VARIABLE} is set, but fsspec is not installed: hatch-tensoracle[fsspec] brings it"
         except Exception as error:  # noqa: BLE001 - whatever the file system raises
             self._fail(error)
 
@@ -36,9 +34,8 @@ class Remote:
         """The contents of those that are there."""
         if self.outage:
             return {}
-        paths = {f"{self._root}/{name}": name for name in names}
         try:
-            found = self._files.cat(list(paths), on_error="return")
+            found = self._files.cat([f"{self._root}/{name}" for name in names], on_error="return")
         except Exception as error:  # noqa: BLE001 - whatever the file system raises
             self._fail(error)
             return {}
@@ -46,7 +43,7 @@ class Remote:
             if isinstance(content, Exception) and not isinstance(content, FileNotFoundError):
                 self._fail(content)
                 break
-        return {paths[path]: content for path, content in found.items() if isinstance(content, bytes)}
+        return {path.rpartition("/")[2]: content for path, content in found.items() if isinstance(content, bytes)}
 
     def write(self, contents: Mapping[str, bytes]) -> None:
         """Write every file."""

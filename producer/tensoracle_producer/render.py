@@ -22,6 +22,7 @@ _CONSTANT_KINDS = {
     "text": "kTEXT",
     "dtype": "kTEXT",
     "function": "kTEXT",
+    "tuple": "kTEXT",
 }
 
 

@@ -117,5 +117,5 @@ def _result(future: Future[Compiled]) -> Compiled | Exception:
 
 def _cause(error: Exception) -> str:
     own = isinstance(error, KernelError | PrintedError | WorkerDiedError | ToolchainError)
-    cause = str(error) if own else f"the executor did not compile it: {type(error).__name__}: {error}".rstrip(": ")
+    cause = str(error) if own else f"not compiled: {type(error).__name__}: {error}".rstrip(": ")
     return "\n".join([cause, *getattr(error, "__notes__", ())])

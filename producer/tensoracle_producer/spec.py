@@ -19,6 +19,10 @@ _MAX_ARGUMENTS = 64
 _MAX_STAGES = 32
 _MAX_REGISTERS = 255
 _OPTIONS = ("num_warps", "num_stages", "maxnreg", "enable_fp_fusion", "default_dot_input_precision")
+_DESCRIPTOR = (
+    "which the host would have to make for every launch: pass a pointer and sizes, and make it in the kernel with"
+    " tl.make_tensor_descriptor"
+)
 _PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 
 
@@ -109,12 +113,12 @@ class KernelSpec:
     """One variant of a kernel: a `triton.jit` function and everything that is fixed when it is compiled.
 
     `arguments` describes, in order, the parameters of the function that are passed at launch; `constants` gives the
-    others by name: numbers, None, bool, str, Triton dtypes, `triton.jit` functions. A `tl.constexpr` parameter with a
-    default may be left out. Specs of one `name` are variants of one kernel and are tried in order at launch, so the one
-    that assumes nothing comes last. With `configs` the kernel is compiled once for each Config, and a plugin chooses
-    among them, by shape or as TensorRT's tactics. The options are Triton's; those that change results have fixed
-    defaults here, whatever Triton's are: `enable_fp_fusion` contracts a*b+c, `default_dot_input_precision` is for
-    fp32 `tl.dot`.
+    others by name: numbers, None, bool, str, Triton dtypes, `triton.jit` functions, tuples of these. A `tl.constexpr`
+    parameter with a default may be left out. Specs of one `name` are variants of one kernel and are tried in order at
+    launch, so the one that assumes nothing comes last. With `configs` the kernel is compiled once for each Config, and
+    a plugin chooses among them, by shape or as TensorRT's tactics. The options are Triton's; those that change results
+    have fixed defaults here, whatever Triton's are: `enable_fp_fusion` contracts a*b+c, `default_dot_input_precision`
+    is for fp32 `tl.dot`.
     Raises TypeError or ValueError naming kernel and field.
     """
 
@@ -205,6 +209,10 @@ class KernelSpec:
                 f" that are no constants: {', '.join(rest)}"
             )
             raise ValueError(message)
+        for name in rest:
+            if "tensor_descriptor" in str(parameters[name].annotation):
+                message = f"{where}parameter `{name}` is a tensor descriptor, {_DESCRIPTOR}"
+                raise ValueError(message)
         return {name: constants[name] for name in parameters if name in constants}
 
 
@@ -213,17 +221,43 @@ def _check_function(where: str, function: Any) -> None:
     from triton.runtime.jit import JITFunction
 
     if isinstance(function, Autotuner | Heuristics):
-        message = (
-            f"{where} is a triton {type(function).__name__}, which chooses at run time: pass the triton.jit function"
-            " itself and spell the choices out in constants, num_warps and num_stages"
-        )
-        raise TypeError(message)
+        raise TypeError(where + _undecorated(function))
     if not isinstance(function, JITFunction) or function.is_gluon():
         message = f"{where} must be a triton.jit function, not {function!r}"
         raise TypeError(message)
     if function.debug:
         message = f"{where} is declared with debug=True, but device assertions are not compiled in: leave it out"
         raise ValueError(message)
+
+
+def _undecorated(function: Any) -> str:
+    """What to write instead of an autotuner or heuristics around a kernel."""
+    from triton.runtime.autotuner import Autotuner, Heuristics
+
+    decorators, advice, inner = [], ["pass the triton.jit function itself, which is its attribute fn"], function
+    while isinstance(inner, Autotuner | Heuristics):
+        if inner is not function:
+            advice[0] += ".fn"
+        if isinstance(inner, Autotuner):
+            decorators.append("triton.autotune")
+            advice.append(f"write configs=[{', '.join(map(_config_text, inner.configs))}] in the spec")
+        else:
+            decorators.append("triton.heuristics")
+            advice.append(f"give {', '.join(f'`{name}`' for name in inner.values)} in constants")
+        inner = inner.fn
+    return f"is decorated with {' and '.join(decorators)}, which choose at run time: {'; '.join(advice)}"
+
+
+def _config_text(config: Any) -> str:
+    """A triton.Config as ours; what ours has not stands there too, and is refused by name then."""
+    options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
+    if config.maxnreg is not None:
+        options["maxnreg"] = config.maxnreg
+    if config.num_ctas != 1:
+        options["num_ctas"] = config.num_ctas
+    if config.pre_hook is not None:
+        options["pre_hook"] = config.pre_hook
+    return f"Config({', '.join(f'{name}={value!r}' for name, value in {**config.kwargs, **options}.items())})"
 
 
 def _check_type(where: str, value: object, kind: type) -> None:

@@ -70,8 +70,8 @@ def find_toolchain(ptxas: Path | None = None) -> Toolchain:
 
 def source_digest(files: Iterable[str | Path | None]) -> str:
     """SHA-256 over files of our own: an editable installation keeps its version while its code changes."""
-    paths = sorted(Path(file) for file in files if file is not None)
-    return hashlib.sha256(repr([(path.name, path.read_bytes()) for path in paths]).encode()).hexdigest()
+    content = sorted((path.name, path.read_bytes()) for path in [Path(file) for file in files if file is not None])
+    return hashlib.sha256(repr(content).encode()).hexdigest()
 
 
 def _version(ptxas: Path) -> str:

@@ -13,7 +13,7 @@ from hatch_tensoracle.targets import Target
 from tensoracle_producer.capture import capture
 from tensoracle_producer.compiler import Job
 from tensoracle_producer.errors import SpecError, SpecTypeError
-from tensoracle_producer.record import Constexpr, Dtype, Import, KernelRecord, Literal, Reference, Value
+from tensoracle_producer.record import Constexpr, Dtype, Import, KernelRecord, Literal, Reference, Sequence, Value
 from tensoracle_producer.spec import KernelSpec
 
 __all__ = ["Variant", "make_variants"]
@@ -164,7 +164,7 @@ def _implies(one: Argument, other: Argument) -> bool:
     return other.equal_to in {None, one.equal_to} and one.divisible_by % other.divisible_by == 0
 
 
-def _constant(label: str, name: str, value: Value) -> Constant:
+def _constant(label: str, name: str, value: Value) -> Constant:  # noqa: C901 - a case for each kind
     """The constant as C++ can read it."""
     match value:
         case Constexpr(inner):
@@ -185,8 +185,12 @@ def _constant(label: str, name: str, value: Value) -> Constant:
             return Constant(name=name, kind="function", value=f"{module}:{function}")
         case Literal(str() as literal) if "\0" not in literal:
             return Constant(name=name, kind="text", value=literal)
+        case Sequence(items, True):
+            inside = [_constant(label, name, item) for item in items]
+            shown = (repr(item.value) if item.kind == "text" else str(item.value) for item in inside)
+            return Constant(name=name, kind="tuple", value=f"({', '.join(shown)})")
     message = (
-        f"kernel `{label}`: constant `{name}` must be a number of up to 64 bits, None, bool, str, dtype or triton.jit"
-        " function"
+        f"kernel `{label}`: constant `{name}` must be a number of up to 64 bits, None, bool, str, dtype, triton.jit"
+        " function, or a tuple of these"
     )
     raise SpecError(message)

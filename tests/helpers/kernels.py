@@ -91,6 +91,31 @@ def described(x, rows):
 
 
 @triton.jit
+def annotated(source: tl.tensor_descriptor):
+    """Takes a tensor descriptor of the host."""
+    source.store([0, 0], source.load([0, 0]) + 1.0)
+
+
+@triton.jit
+def undeclared(source):
+    """Takes one without saying so."""
+    source.store([0, 0], source.load([0, 0]) + 1.0)
+
+
+@triton.jit
+def shaped(x, SHAPE: tl.constexpr):
+    """Takes a tuple."""
+    i = tl.arange(0, SHAPE[0])
+    tl.store(x + i, (i + SHAPE[1][0]).to(SHAPE[2]).to(tl.float32))
+
+
+@triton.jit
+def nothing(N: tl.constexpr):
+    """Has no argument that is passed."""
+    tl.static_assert(N > 0)
+
+
+@triton.jit
 def reports(x):
     """Has strings in its cubin."""
     value = tl.load(x)

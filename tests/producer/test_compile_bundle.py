@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
 import shutil
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 from helpers import kernels
-from helpers.producing import compile_here
+from helpers.producing import compile_here, kernel_module
 from helpers.tools import PTXAS, PTXAS_13, SITE, cuobjdump, run, tool
 
 from hatch_tensoracle import Bundle, inspect_bundle
@@ -135,6 +136,28 @@ def test_scalar_is_a_parameter_of_its_own_size(of_every_type: Path, type_: str, 
     ]
 
 
+def many_arguments(directory: Path, count: int) -> KernelSpec:
+    """A kernel of so many arguments: a pointer, and numbers of every width in turn."""
+    names = [f"a{i}" for i in range(1, count)]
+    body = f"    tl.store(target, ({' + '.join(f'{name}.to(tl.float32)' for name in names)}))"
+    module = kernel_module(directory, f"@triton.jit\ndef many(target, {', '.join(names)}):\n{body}\n")
+    widths = itertools.islice(itertools.cycle(SCALAR_SIZES), count - 1)
+    return KernelSpec(module.many, name="many", arguments=[Pointer("fp32"), *map(Scalar, widths)])
+
+
+def test_as_many_arguments_as_the_launcher_takes_are_packed_by_their_sizes(tmp_path: Path) -> None:
+    spec = many_arguments(tmp_path, 64)
+    bundle = compile_bundle([spec], ["sm86", "sm120"], tmp_path / "bundle")  # which compares offsets and sizes
+    (entry,) = bundle.entries
+    expected = [8, *(SCALAR_SIZES[argument.type] for argument in entry.arguments[1:]), 8, 8]
+    assert parameter_sizes(tmp_path / "bundle", entry) == expected
+
+
+def test_more_arguments_than_the_launcher_takes_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="`many`: arguments has 65 entries; the launcher takes at most 64"):
+        many_arguments(tmp_path, 65)
+
+
 def test_every_element_type_that_cuda_has_compiles(of_every_type: Path) -> None:
     bundle = inspect_bundle(of_every_type)
     assert {entry.arguments[0].type for entry in bundle.entries if entry.kernel.startswith("copy")} == {
@@ -176,6 +199,13 @@ def assorted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Bundle, Path]:
         KernelSpec(kernels.choose, name="chosen", arguments=[Pointer("fp32")], constants=chosen),
         KernelSpec(kernels.choose, name="plain", arguments=[Pointer("fp32")], constants=plain),
         KernelSpec(kernels.scaled, name="scaled", arguments=[Pointer("fp32")], num_warps=2),
+        KernelSpec(
+            kernels.shaped,
+            name="shaped",
+            arguments=[Pointer("fp32")],
+            constants={"SHAPE": (16, (1, None, "it's"), tl.float16)},
+        ),
+        KernelSpec(kernels.nothing, name="nothing", arguments=[], constants={"N": 1}),
     ]
     return compile_bundle(specs, ["sm86", "sm120"], directory), directory
 
@@ -194,7 +224,8 @@ def test_bundle_holds_what_it_names_and_nothing_else(assorted: tuple[Bundle, Pat
 
 def test_specs_of_one_name_are_variants_in_their_order(assorted: tuple[Bundle, Path]) -> None:
     bundle, _ = assorted
-    labels = ["strided#0", "strided#1", "strided#2", "copy#0", "copy_fp16#0", "chosen#0", "plain#0", "scaled#0"]
+    variants = ["strided#0", "strided#1", "strided#2"]
+    labels = [*variants, "copy#0", "copy_fp16#0", "chosen#0", "plain#0", "scaled#0", "shaped#0", "nothing#0"]
     assert [entry.label for entry in bundle.entries] == labels
     assert len({entry.source_sha256 for entry in bundle.entries}) == len(labels)
 
@@ -275,6 +306,21 @@ def test_constants_of_every_kind_are_accepted_and_recorded(assorted: tuple[Bundl
         Constant(name="BLOCK", kind="integer", value=64),
         Constant(name="FACTOR", kind="number", value=2.0),
     )
+
+
+def test_a_tuple_is_recorded_as_its_text(assorted: tuple[Bundle, Path]) -> None:
+    bundle, directory = assorted
+    assert by_kernel(bundle)["shaped"].constants == (
+        Constant(name="SHAPE", kind="tuple", value="""(16, (1, None, "it's"), fp16)"""),
+    )
+    assert r"(16, (1, None, \042it's\042), fp16)" in (directory / "bundle.cpp").read_text()
+
+
+def test_a_kernel_without_arguments_has_the_scratch_pointers_alone(assorted: tuple[Bundle, Path]) -> None:
+    bundle, directory = assorted
+    for cubin in by_kernel(bundle)["nothing"].cubins:
+        (kernel,) = read_cubin((directory / cubin.file).read_bytes()).kernels
+        assert kernel.parameters == ((0, 8), (8, 8))
 
 
 def test_manifest_records_tools_and_the_driver_they_need(assorted: tuple[Bundle, Path]) -> None:

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from helpers import kernels
 from helpers.producing import compile_here, kernel_module, toolchain
+from helpers.tools import assemble
 
 from hatch_tensoracle.targets import parse_target
 from tensoracle_producer import CompileError, Failure, KernelSpec, Pointer, Scalar, compile_bundle, schedule
 from tensoracle_producer.cache import CubinCache
-from tensoracle_producer.compiler import KernelError
+from tensoracle_producer.compiler import Compiled, KernelError
 from tensoracle_producer.schedule import Task, compile_all
 from tensoracle_producer.variant import make_variants
 from tensoracle_producer.workers import WorkerPool
@@ -112,6 +113,12 @@ def test_a_failure_of_one_target_names_that_target_alone(pool: WorkerPool) -> No
     assert failure.target == "sm86"
     assert failure.cause.startswith(f"kernels.py:{line_of('def convert')}: ")
     assert "fp8e4nv not supported in this architecture" in failure.cause
+
+
+def test_a_pointer_that_is_used_as_a_tensor_descriptor_is_told_what_makes_one(pool: WorkerPool) -> None:
+    (failure,) = failures(pool, [KernelSpec(kernels.undeclared, name="undeclared", arguments=FP32)], "sm86")
+    assert failure.cause.startswith(f"kernels.py:{line_of('def undeclared') + 2}: ")
+    assert failure.cause.endswith(": a pointer is no tensor descriptor; tl.make_tensor_descriptor makes one of it")
 
 
 def test_failure_of_ptxas_shows_its_own_line(pool: WorkerPool) -> None:
@@ -216,6 +223,61 @@ def test_scratch_memory_is_refused_for_the_targets_that_need_it(tmp_path: Path) 
         ("described#0", target, "needs 128 bytes of scratch memory") for target in ("sm90", "sm120")
     ]
     compile_bundle([spec], ["sm86"], tmp_path / "bundle")
+
+
+PTX = """
+.version 8.0
+.target {target}
+.address_size 64
+.visible .entry {symbol}({parameters})
+.reqntid 128, 1, 1
+{{ ret; }}
+"""
+
+
+def assembled(directory: Path, *, target: str = "sm_86", symbol: str = "square_all", parameters: int = 3) -> bytes:
+    """A cubin that does nothing, with so many pointers as parameters."""
+    names = ", ".join(f".param .u64 p{i}" for i in range(parameters))
+    return assemble(PTX.format(target=target, symbol=symbol, parameters=names), directory, target=target).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("made", "fields", "cause"),
+    [
+        pytest.param(
+            {"parameters": 4}, {}, "kernel parameters (offset, size) 0+8 8+8 16+8 24+8; the declared", id="more"
+        ),
+        pytest.param({"parameters": 2}, {}, "kernel parameters (offset, size) 0+8 8+8; the declared", id="fewer"),
+        pytest.param({"parameters": 0}, {}, "kernel parameters (offset, size) ; the declared", id="none"),
+        pytest.param({"target": "sm_89"}, {}, "the ELF header says sm89", id="another SM"),
+        pytest.param({}, {"ptx_target": "sm_89"}, "Triton made PTX for sm_89", id="PTX for another SM"),
+        pytest.param({"symbol": "other"}, {}, "the cubin has no entry function `square_all`", id="another symbol"),
+        pytest.param({}, {"cubin": b"nonsense"}, "the cubin has no entry function `square_all`: ", id="no cubin"),
+        pytest.param({}, {"scratch": 256}, "needs 256 bytes of scratch memory", id="scratch"),
+        pytest.param({}, {"dynamic_shared": 200_000}, "200000 bytes of dynamic and 0 of static shared", id="shared"),
+    ],
+)
+def test_what_the_compiler_made_is_not_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: dict[str, Any], fields: dict[str, Any], cause: str
+) -> None:
+    """Another release of it may append arguments or want memory of which we know nothing."""
+    compiled = Compiled(
+        **{
+            "cubin": assembled(tmp_path, **made),
+            "symbol": "square_all",
+            "ptx_target": "sm_86",
+            "dynamic_shared": 0,
+            "scratch": 0,
+            "seconds": 0.0,
+            **fields,
+        }
+    )
+    monkeypatch.setattr("tensoracle_producer.produce.compile_all", lambda *_: [compiled])
+    spec = KernelSpec(kernels.square_all, name="square", arguments=FP32)
+    with pytest.raises(CompileError) as caught:
+        compile_bundle([spec], ["sm86"], tmp_path / "bundle")
+    assert str(caught.value).startswith(f"kernel `square#0` for sm86: {cause}")
+    assert not (tmp_path / "bundle").exists()
 
 
 def test_what_is_refused_after_the_compile_is_reported_together(tmp_path: Path) -> None:

@@ -685,7 +685,8 @@ def test_what_cannot_be_recorded_is_refused(
 @pytest.mark.parametrize(
     "value",
     [
-        pytest.param((1, 2), id="tuple"),
+        pytest.param((1, b"2"), id="bytes in a tuple"),
+        pytest.param([1, 2], id="list"),
         pytest.param(2**63, id="more than 64 bits"),
         pytest.param("a\0b", id="text with a NUL"),
         pytest.param(b"bytes", id="bytes"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -184,13 +185,20 @@ def test_message_names_the_kernel() -> None:
 def autotuned() -> Any:
     import triton
 
-    return triton.autotune([triton.Config({"BLOCK": 64})], key=["size"])(kernels.copy)
+    configs = [triton.Config({"BLOCK": 64}, num_warps=2), triton.Config({"BLOCK": 128}, num_stages=4, maxnreg=64)]
+    return triton.autotune(configs, key=["size"])(kernels.copy)
 
 
 def with_heuristics() -> Any:
     import triton
 
     return triton.heuristics({"BLOCK": lambda _: 64})(kernels.copy)
+
+
+def with_both() -> Any:
+    import triton
+
+    return triton.autotune([triton.Config({}, num_ctas=2)], key=[])(with_heuristics())
 
 
 def gluon() -> Any:
@@ -208,8 +216,25 @@ def constexpr_function() -> Any:
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        pytest.param(autotuned, ("Autotuner", "chooses at run time", "num_warps"), id="autotuned"),
-        pytest.param(with_heuristics, ("Heuristics", "chooses at run time"), id="with heuristics"),
+        pytest.param(
+            autotuned,
+            (
+                "is decorated with triton.autotune, which choose at run time",
+                "pass the triton.jit function itself, which is its attribute fn;",
+                "write configs=[Config(BLOCK=64, num_warps=2, num_stages=3), Config(BLOCK=128, num_warps=4,",
+            ),
+            id="autotuned",
+        ),
+        pytest.param(
+            with_heuristics,
+            ("triton.heuristics", "its attribute fn;", "give `BLOCK` in constants"),
+            id="with heuristics",
+        ),
+        pytest.param(
+            with_both,
+            ("triton.autotune and triton.heuristics", "attribute fn.fn;", "num_ctas=2", "give `BLOCK` in constants"),
+            id="with both",
+        ),
         pytest.param(gluon, ("triton.jit",), id="a Gluon kernel"),
         pytest.param(constexpr_function, ("triton.jit",), id="a constexpr_function"),
         pytest.param(lambda: kernels.copy.fn, ("triton.jit",), id="a plain function"),
@@ -221,6 +246,20 @@ def test_only_a_triton_jit_function_is_a_kernel(function: Any, words: tuple[str,
     with pytest.raises(TypeError, match="KernelSpec `copy`: function") as caught:
         KernelSpec(function(), **COPY)
     assert all(word in str(caught.value) for word in words)
+
+
+def test_what_is_to_be_written_for_an_autotuner_is_a_spec() -> None:
+    with pytest.raises(TypeError) as caught:
+        KernelSpec(autotuned(), **COPY)
+    (written,) = re.findall(r"configs=(\[.*\])", str(caught.value))
+    spec = KernelSpec(autotuned().fn, **{**COPY, "constants": {}, "configs": eval(written, {"Config": Config})})  # noqa: S307
+    assert [one.constants["BLOCK"] for one in spec.configurations()] == [64, 128]
+    assert [one.options["num_warps"] for one in spec.configurations()] == [2, 4]
+
+
+def test_a_tensor_descriptor_of_the_host_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"parameter `source` is a tensor descriptor, .* tl\.make_tensor_descriptor"):
+        KernelSpec(kernels.annotated, name="annotated", arguments=[Pointer("fp32")])
 
 
 def test_device_assertions_are_refused_rather_than_lost() -> None:

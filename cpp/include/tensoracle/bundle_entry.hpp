@@ -43,7 +43,7 @@ enum class ConstantKind : std::uint8_t {
   kBOOL,     // integer, 0 or 1
   kINTEGER,  // integer
   kNUMBER,   // number
-  kTEXT,     // text: a str, or the name of a dtype or of a function
+  kTEXT,     // text: a str, the name of a dtype or of a function, a tuple as (1, 2)
 };
 
 // One compile-time constant of the kernel.
