@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
+import reprlib
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -13,9 +14,12 @@ from typing import Any, TypeVar, cast
 
 from hatch_tensoracle.errors import ConfigurationError
 
-__all__ = ["DecodeError", "decode", "decode_toml"]
+__all__ = ["DecodeError", "decode", "decode_toml", "shown"]
 
 T = TypeVar("T")
+
+_SHOWN = reprlib.Repr()
+_SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 60
 
 _NAMES = {str: "a string", int: "an integer", float: "a number", bool: "true or false", type(None): "null"}
 
@@ -67,7 +71,7 @@ def _decode(kind: Any, value: object, where: str) -> object:
     origin = typing.get_origin(kind)
     if origin is tuple:
         if not isinstance(value, list):
-            raise DecodeError(f"must be an array, not {_shown(value)}", where)
+            raise DecodeError(f"must be an array, not {shown(value)}", where)
         return tuple(_decode(typing.get_args(kind)[0], item, f"{where}[{i}]") for i, item in enumerate(value))
     if origin is Mapping:
         table = _table(value, where)
@@ -83,7 +87,7 @@ def _decode(kind: Any, value: object, where: str) -> object:
     if type(value) not in alternatives:
         names = {**_NAMES, **dict.fromkeys(arrays, "an array"), **dict.fromkeys(tables, "a table")}
         expected = " or ".join(names.get(kind, kind.__name__) for kind in alternatives)
-        raise DecodeError(f"must be {expected}, not {_shown(value)}", where)
+        raise DecodeError(f"must be {expected}, not {shown(value)}", where)
     return value
 
 
@@ -120,7 +124,7 @@ def _spelling(name: str, table: Mapping[str, object]) -> str:
 
 def _table(value: object, where: str) -> Mapping[str, object]:
     if not isinstance(value, dict):
-        raise DecodeError(f"must be a table, not {_shown(value)}", where)
+        raise DecodeError(f"must be a table, not {shown(value)}", where)
     return value
 
 
@@ -128,6 +132,6 @@ def _join(where: str, key: str) -> str:
     return f"{where}.{key}" if where and key else where or key
 
 
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}..."  # noqa: PLR2004 - a line on a terminal
+def shown(value: object) -> str:
+    """A value in a message: no more of it than fits a line, however deep and long it is."""
+    return _SHOWN.repr(value)

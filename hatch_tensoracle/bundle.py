@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from hatch_tensoracle._decode import DecodeError, decode
+from hatch_tensoracle._decode import DecodeError, decode, shown
 from hatch_tensoracle.errors import ConfigurationError, ManifestError
 from hatch_tensoracle.targets import TARGETS, parse_ptx_target
 from hatch_tensoracle.tuning import Configuration, Tuning, check_tuning
@@ -18,6 +18,8 @@ from hatch_tensoracle.tuning import Configuration, Tuning, check_tuning
 __all__ = [
     "CUBIN_ALIGNMENT",
     "ELEMENT_SIZES",
+    "MAX_CODE",
+    "MAX_MANIFEST",
     "POINTER_SIZE",
     "SCALAR_SIZES",
     "SCHEMA",
@@ -36,6 +38,12 @@ SCHEMA = 1
 CUBIN_ALIGNMENT = 16
 """Bytes: where one embedded cubin or PTX may start inside its section."""
 POINTER_SIZE = 8
+MAX_CODE = 64 << 20
+"""Bytes of one cubin or PTX: the largest that are known have a tenth."""
+MAX_MANIFEST = 16 << 20
+"""Bytes of bundle.json: it has some 400 for a cubin, and 2000 for an entry."""
+_MAX_VALUES = 1_000_000
+"""In bundle.json: each takes Python some hundred bytes, of which it may need two in the text."""
 
 _INTEGER_SIZES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "u8": 1, "u16": 2, "u32": 4, "u64": 8}
 SCALAR_SIZES = {"i1": 1, **_INTEGER_SIZES, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8}
@@ -45,6 +53,7 @@ ELEMENT_SIZES = {**SCALAR_SIZES, "fp8e4nv": 1, "fp8e5": 1, "fp8e4b15": 1, "fp8e4
 
 
 _CUBIN_FILE = re.compile(r"cubins/\w[\w.-]*\.cubin", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _PTX_FILE = re.compile(r"ptx/\w[\w.-]*\.ptx", re.ASCII)
 
 
@@ -112,8 +121,7 @@ class Cubin:
             raise DecodeError(f"unknown target `{self.target}`; known are {', '.join(TARGETS)}", "target")
         if not _CUBIN_FILE.fullmatch(self.file):
             raise DecodeError(f"must be a plain file name below cubins/, not {self.file!r}", "file")
-        if self.size < 0:
-            raise DecodeError(f"must not be negative, is {self.size}", "size")
+        _check_size(self.size)
 
     @property
     def label(self) -> str:
@@ -156,8 +164,7 @@ class Ptx:
             raise DecodeError(str(error), "target") from error
         if not _PTX_FILE.fullmatch(self.file):
             raise DecodeError(f"must be a plain file name below ptx/, not {self.file!r}", "file")
-        if self.size < 0:
-            raise DecodeError(f"must not be negative, is {self.size}", "size")
+        _check_size(self.size)
 
     @property
     def label(self) -> str:
@@ -194,6 +201,10 @@ class Entry:
     cubins: tuple[Cubin, ...]
     ptx: Ptx | None = None
 
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.kernel):
+            raise DecodeError(f"must be a C identifier, not {self.kernel!r}", "kernel")
+
     @property
     def codes(self) -> tuple[Code, ...]:
         """The cubins, and the PTX if there is one."""
@@ -208,6 +219,11 @@ class Entry:
     def parameters(self) -> tuple[Argument, ...]:
         """The arguments that are parameters of the cubin's entry function."""
         return tuple(argument for argument in self.arguments if argument.equal_to is None)
+
+
+def _check_size(size: int) -> None:
+    if not 0 <= size <= MAX_CODE:
+        raise DecodeError(f"must be from 0 to {MAX_CODE} bytes, is {shown(size)}", "size")
 
 
 def configuration_of(constants: Iterable[Constant], options: Configuration) -> Configuration:
@@ -278,6 +294,10 @@ class Bundle:
     @classmethod
     def parse(cls, text: bytes, where: str) -> Bundle:
         """Read bundle.json. Raises ManifestError, naming `where`."""
+        values = sum(map(text.count, (b",", b"[", b"{")))
+        if len(text) > MAX_MANIFEST or values > _MAX_VALUES:
+            limits = f"at most {MAX_MANIFEST} and {_MAX_VALUES} are read"
+            raise ManifestError(f"has {len(text)} bytes and some {values} values; {limits}", where=where)
         try:
             content = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -285,17 +305,18 @@ class Bundle:
         schema = content.get("schema") if isinstance(content, dict) else None
         if schema != SCHEMA:
             raise ManifestError(
-                f"has schema {schema!r}; this release reads {SCHEMA}",
+                f"has schema {shown(schema)}; this release reads {SCHEMA}",
                 where=where,
                 remedy="Inspect it with the release of hatch-tensoracle that wrote it.",
             )
         try:
             bundle = decode(cls, content)
             expected = _digest(content)
-        except ValueError as error:  # of decode; of NaN, infinity and half surrogate pairs, which no digest is of
+        except (ValueError, RecursionError) as error:
+            # Of decode; of NaN, infinity and half surrogate pairs, which no digest is of; of what is nested too deep.
             raise ManifestError(str(error), where=where) from error
         if bundle.digest != expected:
-            raise ManifestError(f"says digest {bundle.digest!r}, its content has {expected}", where=where)
+            raise ManifestError(f"says digest {shown(bundle.digest)}, its content has {expected}", where=where)
         try:
             check_tuning(bundle.tuning, bundle.configurations)
         except ConfigurationError as error:

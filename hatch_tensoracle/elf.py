@@ -1,18 +1,19 @@
 """Reads what cubins and plugin libraries say of themselves in their ELF structures.
 
-The generic part of the format is pyelftools' work. What is particular to CUDA (header flags, `.nv.info` records)
-is documented nowhere; it was measured on the output of ptxas 12.9 and 13.4, beside what cuobjdump prints.
+What is particular to CUDA (header flags, `.nv.info` records) is documented nowhere; it was measured on the output of
+ptxas 12.9 and 13.4, beside what cuobjdump prints.
 """
 
 from __future__ import annotations
 
-import contextlib
 import io
 import itertools
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO
+
+from hatch_tensoracle._elf_file import ElfError, ElfFile, Section, name_at
 
 __all__ = ["CubinImage", "ElfError", "KernelImage", "LibraryImage", "read_cubin"]
 
@@ -29,12 +30,14 @@ _PARAM_CBANK = 0x0A
 _REGCOUNT = 0x2F
 _FORMAT_SIZED = 4
 
-_MOST, _LONGEST = 1000, 200
-"""Names of one table that are read, and characters of each: a hostile library has millions that overlap."""
+_MOST = 1000
+"""Names of one table that are listed: a hostile library has millions."""
+_MAX_INFO = 1 << 20
+"""Bytes of one `.nv.info` section."""
 
-
-class ElfError(Exception):
-    """The bytes are no ELF file, or not of the kind asked for."""
+# Tags of dynamic entries.
+_NEEDED, _STRTAB, _SYMTAB, _STRSZ, _RPATH, _RUNPATH = 1, 5, 6, 10, 15, 29
+_TAGS = {"needed": _NEEDED, "rpath": _RPATH, "runpath": _RUNPATH}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,110 +66,80 @@ class CubinImage:
 
 def read_cubin(data: bytes) -> CubinImage:
     """Read one cubin. Raises ElfError."""
-    with _foreign_errors():
-        elf = _open(io.BytesIO(data), machine="EM_CUDA", kind="cubin")
-        sm, architecture_specific = _sm(elf)
-        sections = {section.name: section for section in elf.iter_sections()}
-        functions = _function_attributes(sections)
-        kernels = [
-            _kernel(name.removeprefix(".nv.info."), section, sections, functions, sm)
-            for name, section in sections.items()
-            if name.startswith(".nv.info.")
-        ]
-        return CubinImage(
-            sm=sm,
-            architecture_specific=architecture_specific,
-            kernels=tuple(kernel for kernel in kernels if kernel is not None),
-        )
+    elf = ElfFile(io.BytesIO(data), machine="EM_CUDA", kind="cubin", type_="ET_EXEC")
+    sm, architecture_specific = _sm(elf)
+    try:
+        functions = _function_attributes(elf)
+        infos = [section for section in elf.sections if section.name.startswith(".nv.info.")]
+        kernels = [_kernel(section, elf, functions, sm) for section in infos]
+    except (LookupError, struct.error) as error:  # records that lack a part, or are of other lengths
+        message = f"is a damaged ELF file: {type(error).__name__}: {error}"
+        raise ElfError(message) from error
+    return CubinImage(
+        sm=sm,
+        architecture_specific=architecture_specific,
+        kernels=tuple(kernel for kernel in kernels if kernel is not None),
+    )
 
 
 class LibraryImage:
     """A shared object on disk or in a seekable stream; sections are read on demand. Methods raise ElfError."""
 
     def __init__(self, stream: IO[bytes]) -> None:
-        with _foreign_errors():
-            self._elf = _open(stream, machine="EM_X86_64", kind="shared object for x86-64", type_="ET_DYN")
-            self._stream = stream
-            self._size = stream.seek(0, io.SEEK_END)
-            self._sections = {section.name: section.header for section in self._elf.iter_sections()}
+        self._elf = ElfFile(stream, machine="EM_X86_64", kind="shared object for x86-64", type_="ET_DYN")
 
     def section_size(self, name: str) -> int | None:
         """Bytes of the section, None if there is no such section."""
-        return int(self._sections[name].sh_size) if name in self._sections else None
+        section = self._elf.section(name)
+        return section.size if section is not None else None
 
     def read_section(self, name: str, offset: int, size: int) -> bytes:
         """`size` bytes of the section from `offset` on; fewer where the file ends first."""
-        at = min(self._sections[name].sh_offset + offset, self._size)
-        self._stream.seek(at)
-        return self._stream.read(min(size, self._size - at))
+        section = self._elf.section(name)
+        if section is None:
+            message = f"has no section {name}"
+            raise ElfError(message)
+        return self._elf.part(section, offset, size)
 
     def exports(self) -> tuple[str, ...]:
-        """Names of the dynamic symbols that the library defines."""
-        with _foreign_errors():
-            return tuple(itertools.islice(self._exports(), _MOST))
+        """Names of the dynamic symbols that the library defines, of which some are left out where there are thousands."""
+        return tuple(itertools.islice(self._exports(), _MOST))
 
     def lacks(self, *names: str) -> tuple[str, ...]:
         """Those of the names that the library does not export, however many it does."""
-        with _foreign_errors():
-            found: set[str] = set()
-            for name in self._exports():
-                if name in names:
-                    found.add(name)
-                    if len(found) == len(names):
-                        break
-            return tuple(name for name in names if name not in found)
+        found: set[str] = set()
+        for name in self._exports():
+            if name in names:
+                found.add(name)
+                if len(found) == len(names):
+                    break
+        return tuple(name for name in names if name not in found)
 
     def dynamic(self, *tags: str) -> tuple[str, ...]:
-        """Values of the string entries of the dynamic section with one of the tags: `needed`, `rpath`, `runpath`."""
-        with _foreign_errors():
-            section = self._elf.get_section_by_name(".dynamic")
-            values = (
-                str(getattr(entry, tag))[:_LONGEST]
-                for entry in (section.iter_tags() if section else ())
-                for tag in tags
-                if entry.entry.d_tag == f"DT_{tag.upper()}"
-            )
-            return tuple(itertools.islice(values, _MOST))
+        """Values of the string entries of the dynamic segment with one of the tags: `needed`, `rpath`, `runpath`."""
+        wanted = {_TAGS[tag] for tag in tags}
+        entries = self._elf.dynamic()
+        found = [entry.value for entry in entries if entry.tag in wanted]
+        strings = self._strings(dict(entries)) if found else b""
+        return tuple(name_at(strings, at) for at in found[:_MOST])
 
     def _exports(self) -> Iterator[str]:
-        table = self._elf.get_section_by_name(".dynsym")
-        for symbol in table.iter_symbols() if table else ():
-            if symbol["st_shndx"] != "SHN_UNDEF" and symbol["st_info"]["bind"] != "STB_LOCAL":
-                yield symbol.name[:_LONGEST]
+        # The loader finds symbols by address; that a section stands there gives their number too.
+        values = dict(self._elf.dynamic())
+        table = self._elf.section(".dynsym")
+        if table is None or table.address != values.get(_SYMTAB):
+            message = "is a damaged ELF file: section .dynsym is not where its dynamic segment has the symbols"
+            raise ElfError(message)
+        for symbol in self._elf.symbols(table, self._strings(values)):
+            if symbol.is_defined and not symbol.is_local:
+                yield symbol.name
+
+    def _strings(self, values: dict[int, int]) -> bytes:
+        return self._elf.mapped(values.get(_STRTAB, 0), values.get(_STRSZ, 0))
 
 
-@contextlib.contextmanager
-def _foreign_errors() -> Iterator[None]:
-    from elftools.common.exceptions import ELFError
-    from elftools.construct import ConstructError
-
-    # A hostile file makes pyelftools raise what its innards raise (seen: struct, key, type, value and index errors).
-    try:
-        yield
-    except (ELFError, ConstructError) as error:
-        message = f"is not a readable ELF file: {error}"
-        raise ElfError(message) from error
-    except (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError) as error:
-        message = f"is a damaged ELF file: {type(error).__name__}: {error}"
-        raise ElfError(message) from error
-    except (OSError, RecursionError, TypeError, ValueError, struct.error) as error:
-        message = f"is a damaged ELF file: {type(error).__name__}: {error}"
-        raise ElfError(message) from error
-
-
-def _open(stream: IO[bytes], *, machine: str, kind: str, type_: str = "ET_EXEC") -> Any:
-    from elftools.elf.elffile import ELFFile
-
-    elf = ELFFile(stream)
-    seen = (elf.header.e_machine, elf.header.e_type, elf.elfclass, elf.little_endian)
-    if seen != (machine, type_, 64, True):
-        message = f"is not a {kind}: it is {seen[0]} {seen[1]}, {seen[2]} bits"
-        raise ElfError(message)
-    return elf
-
-
-def _sm(elf: Any) -> tuple[int, bool | None]:
-    abi, flags = elf.header.e_ident.EI_ABIVERSION, elf.header.e_flags
+def _sm(elf: ElfFile) -> tuple[int, bool | None]:
+    abi, flags = elf.ident[8], elf.flags
     if abi == _ABI_BEFORE_SM100:
         return flags & 0xFF, bool(flags & 0x800)
     if abi == _ABI_SM100:
@@ -175,10 +148,8 @@ def _sm(elf: Any) -> tuple[int, bool | None]:
     raise ElfError(message)
 
 
-def _attributes(section: Any) -> Iterator[tuple[int, bytes]]:
-    # As it stands in the file: pyelftools would unpack one that says it is compressed, and make up one without bytes.
-    section.stream.seek(section["sh_offset"])
-    data, at = section.stream.read(section["sh_size"]), 0
+def _attributes(elf: ElfFile, section: Section) -> Iterator[tuple[int, bytes]]:
+    data, at = elf.contents(section, limit=_MAX_INFO), 0
     while at < len(data):
         form, attribute, value = struct.unpack_from("<BBH", data, at)
         at += 4
@@ -190,20 +161,22 @@ def _attributes(section: Any) -> Iterator[tuple[int, bytes]]:
         at += size
 
 
-def _function_attributes(sections: dict[str, Any]) -> dict[tuple[int, str], int]:
+def _function_attributes(elf: ElfFile) -> dict[tuple[int, str], int]:
     """The records of .nv.info, which name a function each: (attribute, symbol) -> value."""
+    info, table = elf.section(".nv.info"), elf.section(".symtab")
+    if info is None or table is None:
+        return {}
+    symbols = ["", *(symbol.name for symbol in elf.symbols(table, elf.strings(table)))]
     found = {}
-    for attribute, payload in _attributes(sections[".nv.info"]) if ".nv.info" in sections else ():
+    for attribute, payload in _attributes(elf, info):
         if attribute in {_REGCOUNT, _FRAME_SIZE}:
             index, value = struct.unpack("<II", payload)
-            found[attribute, sections[".symtab"].get_symbol(index).name] = value
+            found[attribute, symbols[index]] = value
     return found
 
 
-def _kernel(
-    symbol: str, info: Any, sections: dict[str, Any], functions: dict[tuple[int, str], int], sm: int
-) -> KernelImage | None:
-    records = list(_attributes(info))
+def _kernel(info: Section, elf: ElfFile, functions: dict[tuple[int, str], int], sm: int) -> KernelImage | None:
+    records = list(_attributes(elf, info))
     if not any(attribute == _PARAM_CBANK for attribute, _ in records):
         return None  # a device function: only entry functions have a parameter bank
     parameters = {}
@@ -215,13 +188,14 @@ def _kernel(
         elif attribute == _REQNTID:
             x, y, z = struct.unpack("<III", payload)
             threads = x * y * z
-    shared = sections.get(f".nv.shared.{symbol}")
+    symbol = info.name.removeprefix(".nv.info.")
+    shared = elf.section(f".nv.shared.{symbol}")
     reserved = _RESERVED_SHARED if sm >= 90 else 0  # noqa: PLR2004 - the SM that introduced it
     return KernelImage(
         symbol=symbol,
         parameters=tuple(parameters[ordinal] for ordinal in sorted(parameters)),
         registers=functions[_REGCOUNT, symbol],
         local_bytes=functions[_FRAME_SIZE, symbol],
-        static_shared=max(0, shared["sh_size"] - reserved) if shared else 0,
+        static_shared=max(0, shared.size - reserved) if shared is not None else 0,
         threads=threads,
     )

@@ -6,13 +6,15 @@ Checks are generators that yield every defect and return the manifests that they
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import IO, TypeVar
 
-from hatch_tensoracle.bundle import CUBIN_ALIGNMENT, Bundle, Ptx
+from hatch_tensoracle._files import open_regular
+from hatch_tensoracle.bundle import CUBIN_ALIGNMENT, MAX_CODE, MAX_MANIFEST, Bundle, Ptx
 from hatch_tensoracle.code_checks import check_code
 from hatch_tensoracle.elf import ElfError, LibraryImage
 from hatch_tensoracle.errors import (
@@ -51,7 +53,6 @@ EXPORTS = ("getCreators", "setLoggerFinder")
 
 _MANIFEST_SECTION = ".tensoracle.manifest"
 _CUBINS_SECTION = ".tensoracle.cubins"
-_MAX_MANIFEST = 64 << 20
 _OWN_FILES = re.compile(r"bundle\.json|bundle\.cpp|cubins_\d+\.cpp")
 """What a bundle directory holds beside cubins and PTX."""
 _GPU_LIBRARIES = (
@@ -88,7 +89,7 @@ def check_bundle(directory: Path, plugin: Path | None = None) -> Checks[Bundle |
     """Check a bundle directory, and the library built from it."""
     path = directory / "bundle.json"
     try:
-        manifest = path.read_bytes()
+        manifest = _read(path, limit=MAX_MANIFEST)
         bundle = Bundle.parse(manifest, str(path))
     except OSError as error:
         yield ManifestError(f"cannot be read: {error.strerror}", where=str(path))
@@ -98,7 +99,7 @@ def check_bundle(directory: Path, plugin: Path | None = None) -> Checks[Bundle |
         return None
     for entry, code in bundle.codes():
         try:
-            data = (directory / code.file).read_bytes()
+            data = _read(directory / code.file, limit=MAX_CODE)
         except OSError as error:
             missing = MissingPtxError if isinstance(code, Ptx) else MissingCubinError
             yield missing(f"{code.file} cannot be read: {error.strerror}", where=str(path))
@@ -111,7 +112,7 @@ def check_bundle(directory: Path, plugin: Path | None = None) -> Checks[Bundle |
             yield UnexpectedFileError("the manifest does not name it", where=str(file))
     if plugin is not None:
         try:
-            with plugin.open("rb") as stream:
+            with open_regular(plugin) as stream:
                 yield from check_library(stream, str(plugin), manifest)
         except OSError as error:
             yield MissingPluginError(f"cannot be read: {error.strerror}", where=str(plugin))
@@ -134,14 +135,15 @@ def check_wheel(path: Path, plugin: str | None = None) -> Checks[dict[str, Bundl
     """Check a wheel: the archive, its tag, and its library at the path `plugin` or every one it holds."""
     bundles: dict[str, Bundle] = {}
     try:
-        with Wheel(path) as wheel:
+        with Wheel(path) as wheel, contextlib.ExitStack() as stack:
+            # Libraries are copied out first, so that RECORD is compared with what was unpacked for that.
+            libraries = _libraries(wheel, plugin, stack)
             yield from wheel.check_records()
             yield from _check_tag(wheel)
-            libraries = _libraries(wheel) if plugin is None else [plugin]
             if not libraries:
                 yield MissingPluginError("does not hold a library that embeds a bundle", where=str(path))
-            for name in libraries:
-                bundle = yield from _check_plugin(wheel, name)
+            for name, stream in libraries.items():
+                bundle = yield from _check_plugin(wheel, name, stream)
                 if bundle is not None:
                     bundles[name] = bundle
     except WheelError as defect:
@@ -165,7 +167,7 @@ def _raise_first(checks: Checks[T]) -> T:
 
 def _check_embedded(library: LibraryImage, where: str, manifest: bytes | None) -> Checks[Bundle | None]:
     size, cubins_size = library.section_size(_MANIFEST_SECTION), library.section_size(_CUBINS_SECTION)
-    if size is None or cubins_size is None or size > _MAX_MANIFEST:
+    if size is None or cubins_size is None or size > MAX_MANIFEST:
         yield LibraryError(
             f"embeds no bundle: sections {_MANIFEST_SECTION} of {size} and {_CUBINS_SECTION} of {cubins_size} bytes",
             where=where,
@@ -218,27 +220,49 @@ def _check_linkage(library: LibraryImage, where: str) -> Iterator[BundleError]:
         yield DependencyError(f"carries the search path {search_path}", where=where)
 
 
-def _libraries(wheel: Wheel) -> list[str]:
-    """Shared objects that embed a bundle, and whatever a manifest promises to lie beside."""
+def _libraries(wheel: Wheel, plugin: str | None, stack: contextlib.ExitStack) -> dict[str, IO[bytes] | None]:
+    """Open shared objects that embed a bundle, and whatever a manifest promises to lie beside: None is not there."""
     suffix = manifest_name("")
-    found = {f"{name.removesuffix(suffix)}.so" for name in wheel.names if name.endswith(suffix)}
-    for name in wheel.elf_names:
-        with wheel.open(name) as stream, contextlib.suppress(ElfError):
-            if LibraryImage(stream).section_size(_MANIFEST_SECTION) is not None:
-                found.add(name)
-    return sorted(found)
+    promised = [f"{name.removesuffix(suffix)}.so" for name in wheel.names if name.endswith(suffix)]
+    promised = promised if plugin is None else [plugin]
+    found: dict[str, IO[bytes] | None] = {}
+    for name in promised:
+        found[name] = stack.enter_context(wheel.open(name)) if name in wheel.names else None
+    for name in wheel.elf_names if plugin is None else ():
+        if name not in found:
+            stream = wheel.open(name)
+            if _embeds_manifest(stream):
+                found[name] = stack.enter_context(stream)
+            else:
+                stream.close()
+    return dict(sorted(found.items()))
 
 
-def _check_plugin(wheel: Wheel, name: str) -> Checks[Bundle | None]:
+def _embeds_manifest(stream: IO[bytes]) -> bool:
+    try:
+        return LibraryImage(stream).section_size(_MANIFEST_SECTION) is not None
+    except ElfError:
+        return False
+
+
+def _check_plugin(wheel: Wheel, name: str, stream: IO[bytes] | None) -> Checks[Bundle | None]:
     beside = manifest_name(name)
-    if name not in wheel.names:
+    if stream is None:
         yield MissingPluginError(f"does not hold `{name}`", where=str(wheel.path))
         return None
     if beside not in wheel.names:
         yield ManifestError("is missing", where=f"{wheel.path}: {beside}")
         return None
-    with wheel.open(name) as stream:
-        return (yield from check_library(stream, f"{wheel.path}: {name}", wheel.read(beside, limit=_MAX_MANIFEST)))
+    return (yield from check_library(stream, f"{wheel.path}: {name}", wheel.read(beside, limit=MAX_MANIFEST)))
+
+
+def _read(path: Path, *, limit: int) -> bytes:
+    """The whole file. Raises OSError, also for more than `limit` bytes."""
+    with open_regular(path) as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"it has more than {limit} bytes", str(path))
+    return data
 
 
 def _check_tag(wheel: Wheel) -> Iterator[BundleError]:

@@ -91,7 +91,7 @@ def entry(content: dict[str, Any]) -> dict[str, Any]:
         ),
         pytest.param(
             lambda c: entry(c)["cubins"][0].update(size=-1),
-            "entries[0].cubins[0].size: must not be",
+            "entries[0].cubins[0].size: must be from 0 to 67108864 bytes, is -1",
             id="negative size",
         ),
         pytest.param(
@@ -237,7 +237,9 @@ def test_ptx_follows_the_cubins_of_its_entry_and_has_a_nul_behind_it(with_ptx: d
     [
         pytest.param(lambda c: entry(c)["ptx"].update(target="sm90"), "ptx.target: unusable PTX target", id="newer"),
         pytest.param(lambda c: entry(c)["ptx"].update(file="ptx/../x.ptx"), "ptx.file: must be a plain", id="file"),
-        pytest.param(lambda c: entry(c)["ptx"].update(size=-1), "ptx.size: must not be negative", id="size"),
+        pytest.param(
+            lambda c: entry(c)["ptx"].update(size=-1), "ptx.size: must be from 0 to 67108864 bytes, is -1", id="size"
+        ),
         pytest.param(lambda c: entry(c)["ptx"].pop("version"), "ptx.version: is missing", id="version"),
         pytest.param(lambda c: entry(c).update(ptx=[]), "ptx: must be a table", id="array"),
         pytest.param(lambda c: entry(c).update(ptx=None), "promises PTX for sm89, but kernel `copy#0` has", id="none"),

@@ -6,6 +6,7 @@ import io
 import random
 import re
 import struct
+import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -223,7 +224,7 @@ def test_a_library_is_no_cubin_and_a_cubin_no_library(tmp_path: Path, cubin: byt
 
 
 def test_any_flipped_bits_give_an_elf_error_or_an_image(cubin: bytes) -> None:
-    """Never an exception of pyelftools or of Python."""
+    """Never an exception of Python."""
     chance = random.Random(0)  # noqa: S311 - the same every time
     refused = 0
     for _ in range(400):
@@ -257,6 +258,41 @@ def test_a_compressed_section_is_not_unpacked(cubin: bytes) -> None:
 def test_a_record_beyond_the_end_of_its_section_is_refused(cubin: bytes) -> None:
     with pytest.raises(ElfError, match="beyond the end of"):
         read_cubin(change_section(cubin, ".nv.info", size=8))
+
+
+def test_a_file_whose_headers_repeat_without_end_is_refused(cubin: bytes) -> None:
+    """The count of its sections is in its first section, and all of them are that one: 2**60 headers of no bytes."""
+    damaged = bytearray(change_section(cubin, "", size=1 << 60))
+    struct.pack_into("<HH", damaged, 58, 0, 0)
+    with pytest.raises(ElfError, match="0 section headers of 0 bytes"):
+        read_cubin(bytes(damaged))
+
+
+def test_sections_that_are_all_the_same_bytes_are_refused(cubin: bytes) -> None:
+    """Thousands of headers, each with the name and the megabyte of one: read once each, they would be gigabytes."""
+    records = struct.pack("<BBH", 3, 0, 0) * (1 << 18)
+    (at,) = struct.unpack_from("<Q", cubin, 40)
+    (count,) = struct.unpack_from("<H", cubin, 60)
+    (name,) = (i for i in range(count) if section_name(cubin, i) == ".nv.info.copy")
+    header = bytearray(cubin[at + 64 * name : at + 64 * name + 64])
+    struct.pack_into("<QQ", header, 24, len(cubin), len(records))
+    headers = cubin[at : at + 64 * count] + bytes(header) * 5000
+    damaged = bytearray(cubin + records + headers)
+    struct.pack_into("<Q", damaged, 40, len(cubin) + len(records))
+    struct.pack_into("<H", damaged, 60, count + 5000)
+    started = time.process_time()
+    with pytest.raises(ElfError, match=r"damaged ELF file: section \.nv\.info\.copy of 1048576 bytes"):
+        read_cubin(bytes(damaged))
+    assert time.process_time() - started < 5
+
+
+def section_name(data: bytes, index: int) -> str:
+    """Name of a section by its place."""
+    (headers,) = struct.unpack_from("<Q", data, 40)
+    (names_index,) = struct.unpack_from("<H", data, 62)
+    (names,) = struct.unpack_from("<Q", data, headers + 64 * names_index + 24)
+    (at,) = struct.unpack_from("<I", data, headers + 64 * index)
+    return data[names + at : data.index(b"\0", names + at)].decode()
 
 
 @pytest.fixture(scope="module")
@@ -313,3 +349,24 @@ class Strict(io.BytesIO):
         """Read what there is."""
         assert size is None or size <= self.getbuffer().nbytes
         return super().read(size)
+
+
+def test_what_is_needed_is_read_where_the_loader_reads_it(library: Path) -> None:
+    """Whatever the headers of sections say, which the loader does not look at."""
+    data = change_section(library.read_bytes(), ".dynamic", size=0)
+    image = LibraryImage(io.BytesIO(change_section(data, ".dynstr", size=0)))
+    assert image.dynamic("needed") == ("libother.so.3", "libc.so.6")
+    assert "third" in image.exports()
+
+
+def test_symbols_that_the_loader_does_not_see_are_no_exports(library: Path) -> None:
+    data = library.read_bytes()
+    image = LibraryImage(io.BytesIO(change_section(data, ".dynsym", address=0x1000)))
+    with pytest.raises(ElfError, match=r"\.dynsym is not where its dynamic segment has the symbols"):
+        image.exports()
+
+
+def test_two_sections_of_one_name_are_refused(library: Path) -> None:
+    data = change_section(library.read_bytes(), ".tensoracle.cubins", same_name_as=".tensoracle.manifest")
+    with pytest.raises(ElfError, match=r"it has 2 sections \.tensoracle\.manifest"):
+        LibraryImage(io.BytesIO(data)).section_size(".tensoracle.manifest")

@@ -24,6 +24,7 @@ from helpers.sections import change_section
 from helpers.tools import assemble, run, tool
 
 from hatch_tensoracle import Bundle, inspect_bundle, inspect_wheel
+from hatch_tensoracle.bundle import MAX_CODE
 from hatch_tensoracle.elf import read_cubin
 from hatch_tensoracle.errors import (
     BundleError,
@@ -618,8 +619,8 @@ def test_a_cubin_is_no_library(tiny_bundle: Path) -> None:
 
 
 def test_sections_that_claim_to_be_huge_are_read_as_far_as_they_go(bundle: Path, tmp_path: Path) -> None:
-    """A cubin of a petabyte, in a section of a petabyte."""
-    change_cubins(bundle, "sm86", size=1 << 50)
+    """Three cubins of as many bytes as are read, in a section of a petabyte."""
+    change_cubins(bundle, "sm86", size=MAX_CODE)
     library = link_library(bundle, tmp_path / "lib.so")
     library.write_bytes(change_section(library.read_bytes(), ".tensoracle.cubins", size=1 << 51))
     with library.open("rb") as stream:

@@ -38,11 +38,11 @@ LAYERS = {
     ),
     "arrays": Layer(("hatch_tensoracle._arrays",), third_party=("numpy",)),
     "process": Layer(("hatch_tensoracle._process",), below=("leaves",)),
-    "formats": Layer(("hatch_tensoracle.elf", "hatch_tensoracle.ptx"), third_party=("elftools",)),
+    "formats": Layer(("hatch_tensoracle._elf_file", "hatch_tensoracle.elf", "hatch_tensoracle.ptx")),
     "manifest": Layer(("hatch_tensoracle.bundle",), below=("leaves",)),
     "code checks": Layer(("hatch_tensoracle.code_checks",), below=("leaves", "manifest", "formats")),
     "inspection": Layer(
-        ("hatch_tensoracle.wheel", "hatch_tensoracle.inspection", "hatch_tensoracle.report"),
+        tuple(f"hatch_tensoracle.{name}" for name in ("_archive", "wheel", "inspection", "report")),
         below=("leaves", "manifest", "formats", "code checks"),
         third_party=("rich",),
     ),
@@ -223,14 +223,14 @@ def loaded_by(statement: str) -> set[str]:
     return set(run(sys.executable, "-c", f"import sys; {statement}; print(*sys.modules, sep='\\n')").split())
 
 
-HEAVY = {"triton", "torch", "tensorrt", "tensorrt_rtx", "hatchling", "numpy", "rich", "elftools", "zipfile"}
+HEAVY = {"triton", "torch", "tensorrt", "tensorrt_rtx", "hatchling", "numpy", "rich", "zipfile"}
 
 
 @pytest.mark.parametrize(
     ("statement", "also_allowed"),
     [
         pytest.param("import hatch_tensoracle", set(), id="the package"),
-        pytest.param("import tensoracle_producer", {"elftools", "zipfile"}, id="the producer"),
+        pytest.param("import tensoracle_producer", {"zipfile"}, id="the producer"),
         pytest.param("import hatch_tensoracle.cli", set(), id="the command line"),
         pytest.param("from hatch_tensoracle import Bundle, BundleError, TensoracleError", set(), id="the manifest"),
         pytest.param("from hatch_tensoracle import inspect_bundle", {"zipfile"}, id="inspection"),

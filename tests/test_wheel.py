@@ -199,10 +199,10 @@ def test_a_file_beyond_any_size_is_not_unpacked(tmp_path: Path, files: Mapping[s
 
 
 def test_a_bomb_is_read_in_little_memory(tmp_path: Path, files: Mapping[str, bytes]) -> None:
-    """A quarter of a gigabyte of zeros, that takes a quarter of a megabyte in the wheel."""
+    """An eighth of a gigabyte of zeros, that takes an eighth of a megabyte in the wheel."""
     wheel = write_wheel(tmp_path, files)
     with zipfile.ZipFile(wheel, "a", zipfile.ZIP_DEFLATED) as archive, archive.open("pkg/zeros", "w") as member:
-        for _ in range(256):
+        for _ in range(128):
             member.write(bytes(1 << 20))
     tracemalloc.start()
     defects, _ = collect(check_wheel(wheel))
@@ -212,19 +212,39 @@ def test_a_bomb_is_read_in_little_memory(tmp_path: Path, files: Mapping[str, byt
     assert peak < 1 << 25
 
 
-@pytest.mark.parametrize("beside", ["pkg/libpkg.bundle.json", f"{DIST_INFO}/RECORD", f"{DIST_INFO}/WHEEL"])
-def test_a_text_of_any_size_is_not_read_whole(tmp_path: Path, files: Mapping[str, bytes], beside: str) -> None:
+def test_a_greater_bomb_is_not_unpacked_at_all(tmp_path: Path, files: Mapping[str, bytes]) -> None:
+    """More than a hundred times the archive, in one file or in many."""
+    wheel = write_wheel(tmp_path, files)
+    with zipfile.ZipFile(wheel, "a", zipfile.ZIP_DEFLATED) as archive:
+        for i in range(5):
+            with archive.open(f"pkg/zeros{i}", "w") as member:
+                for _ in range(32):
+                    member.write(bytes(1 << 20))
+    (defect,) = expect(wheel, WheelError)
+    assert f"unpacks to {(160 << 20) + sum(map(len, files.values()))}"[:12] in defect.cause
+    assert (
+        f"of {wheel.stat().st_size} bytes at most {(128 << 20) + 100 * wheel.stat().st_size} are read" in defect.cause
+    )
+
+
+@pytest.mark.parametrize(
+    ("beside", "limit"), [("pkg/libpkg.bundle.json", 16), (f"{DIST_INFO}/RECORD", 16), (f"{DIST_INFO}/WHEEL", 1)]
+)
+def test_a_text_of_any_size_is_not_read_whole(
+    tmp_path: Path, files: Mapping[str, bytes], beside: str, limit: int
+) -> None:
     """These are held in memory, so they have a limit of their own."""
     wheel = tmp_path / "pkg-1.0-py3-none-linux_x86_64.whl"
-    small = {f"{DIST_INFO}/RECORD": b"", f"{DIST_INFO}/WHEEL": b"Tag: py3-none-linux_x86_64\n", **files}
+    small = {f"{DIST_INFO}/RECORD": b"\n", f"{DIST_INFO}/WHEEL": b"Tag: py3-none-linux_x86_64\n", **files}
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in small.items():
             with archive.open(name, "w") as member:
                 member.write(data)
-                for _ in range(65 if name == beside else 0):
+                for _ in range(limit if name == beside else 0):
                     member.write(b" " * (1 << 20))
     defects, _ = collect(check_wheel(wheel))
-    assert f"{wheel}: {beside}: has more than {64 << 20} bytes" in [str(defect) for defect in defects]
+    size = len(small[beside]) + (limit << 20)
+    assert f"{wheel}: {beside}: has {size} bytes, more than {limit << 20}" in [str(defect) for defect in defects]
 
 
 def test_any_changed_bytes_give_a_defect_or_a_good_wheel(tmp_path: Path, files: Mapping[str, bytes]) -> None:
@@ -543,7 +563,7 @@ def test_a_file_is_read_up_to_a_limit(tmp_path: Path, files: Mapping[str, bytes]
     size = len(files["pkg/libpkg.so"])
     with Wheel(write_wheel(tmp_path, files)) as wheel:
         assert wheel.read("pkg/libpkg.so", limit=size) == files["pkg/libpkg.so"]
-        with pytest.raises(WheelError, match=f"has more than {size - 1} bytes"):
+        with pytest.raises(WheelError, match=f"has {size} bytes, more than {size - 1}"):
             wheel.read("pkg/libpkg.so", limit=size - 1)
 
 
