@@ -24,6 +24,8 @@ __all__ = ["Archive"]
 _LOCAL = struct.Struct("<4sHHHHHIIIHH")
 """Header before each file (APPNOTE.TXT, 4.3.7)."""
 _HAS_DESCRIPTOR = 0x8
+_IN_EXTRA_FIELD = 0xFFFFFFFF
+"""A size that ZIP64 has elsewhere."""
 _DESCRIPTORS = (12, 16, 20, 24)
 """Bytes behind a file whose header has no sizes: with and without signature, ZIP64 or not (4.3.9)."""
 _MAX_DIRECTORY = 8 << 20
@@ -164,7 +166,7 @@ class Archive:
         if (flags, method) != (member.flag_bits, member.compress_type):
             expected = (member.flag_bits, member.compress_type)
             raise WheelError(f"has flags and method {seen}, in the directory {expected}", where=self._where(member))
-        in_extra_field = 0xFFFFFFFF in {compressed, size}
+        in_extra_field = _IN_EXTRA_FIELD in {compressed, size}
         if not flags & _HAS_DESCRIPTOR and not in_extra_field:
             said = (member.compress_size, member.file_size)
             if (compressed, size) != said:

@@ -1,7 +1,7 @@
 """Reads the tables of ELF files that may be hostile, each in one bounded read.
 
 Reading a file takes time and memory in proportion to its size, whatever its headers claim: there are at most 65535
-sections, names are looked up in a table of limited size, and what is read of all sections is no more than the file holds.
+sections, names are looked up in a table of limited size, and what is read of all sections is no more than the file has.
 Numbers and layouts are those of the System V ABI, chapters 4 and 5.
 """
 
@@ -155,7 +155,7 @@ class ElfFile:
             message = f"is a damaged ELF file: section {names} of {count} has the names"
             raise ElfError(message)
         self._left = self._size
-        name, _, _, _, offset, length, link, *_ = rows[names]
+        _, _, _, _, offset, length, link, *_ = rows[names]
         strings = self.contents(Section(".shstrtab", 0, offset, length, link), limit=_MAX_NAMES)
         return tuple(
             Section(name_at(strings, name), address, offset, length, link)

@@ -102,7 +102,7 @@ class LibraryImage:
         return self._elf.part(section, offset, size)
 
     def exports(self) -> tuple[str, ...]:
-        """Names of the dynamic symbols that the library defines, of which some are left out where there are thousands."""
+        """Names of the dynamic symbols that the library defines: a thousand of them, if it has more."""
         return tuple(itertools.islice(self._exports(), _MOST))
 
     def lacks(self, *names: str) -> tuple[str, ...]:

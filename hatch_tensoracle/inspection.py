@@ -40,7 +40,9 @@ __all__ = [
     "check_bundle",
     "check_library",
     "check_wheel",
+    "collect",
     "inspect_bundle",
+    "inspect_library",
     "inspect_wheel",
     "manifest_name",
 ]
@@ -53,6 +55,7 @@ EXPORTS = ("getCreators", "setLoggerFinder")
 
 _MANIFEST_SECTION = ".tensoracle.manifest"
 _CUBINS_SECTION = ".tensoracle.cubins"
+MOST_DEFECTS = 1000
 _OWN_FILES = re.compile(r"bundle\.json|bundle\.cpp|cubins_\d+\.cpp")
 """What a bundle directory holds beside cubins and PTX."""
 _GPU_LIBRARIES = (
@@ -83,6 +86,14 @@ def inspect_wheel(wheel: str | os.PathLike[str], plugin: str | None = None) -> d
     MissingPluginError, and those of `inspect_bundle` except MissingCubinError, MissingPtxError and UnexpectedFileError.
     """
     return _raise_first(check_wheel(Path(wheel), plugin))
+
+
+def inspect_library(library: str | os.PathLike[str]) -> Bundle:
+    """Check a plugin library alone, by what it embeds. Returns its manifest; raises its first defect, or OSError."""
+    with open_regular(Path(library)) as stream:
+        bundle = _raise_first(check_library(stream, str(library)))
+    assert bundle is not None  # noqa: S101 - without a manifest there is a defect
+    return bundle
 
 
 def check_bundle(directory: Path, plugin: Path | None = None) -> Checks[Bundle | None]:
@@ -154,6 +165,18 @@ def check_wheel(path: Path, plugin: str | None = None) -> Checks[dict[str, Bundl
 def manifest_name(library: str) -> str:
     """Where the manifest of a library lies: `pkg/libx.so` -> `pkg/libx.bundle.json`."""
     return f"{library.removesuffix('.so')}.bundle.json"
+
+
+def collect(checks: Checks[T]) -> tuple[T | None, list[BundleError]]:
+    """What the checks return, and every defect: the first thousand, of an artifact that has more."""
+    defects: list[BundleError] = []
+    with contextlib.closing(checks):
+        while len(defects) < MOST_DEFECTS:
+            try:
+                defects.append(next(checks))
+            except StopIteration as end:
+                return end.value, defects
+    return None, defects
 
 
 def _raise_first(checks: Checks[T]) -> T:

@@ -69,6 +69,10 @@ class Wheel:
         lines = self.read(self._info("WHEEL"), limit=_MAX_TEXT).decode(errors="replace").splitlines()
         return frozenset(line.partition(":")[2].strip() for line in lines if line.startswith("Tag:"))
 
+    def size(self, name: str) -> int:
+        """Bytes of the file."""
+        return self._archive.size(name)
+
     def read(self, name: str, *, limit: int) -> bytes:
         """The whole file, of at most `limit` bytes."""
         return b"".join(self._archive.chunks(name, limit=limit))
@@ -87,6 +91,12 @@ class Wheel:
             raise
         self._digests[name] = hashed.digest()
         return copy
+
+    def digest(self, name: str, algorithm: str) -> bytes:
+        """Of the file; `algorithm` is one of hashlib's."""
+        if algorithm == "sha256" and name in self._digests:
+            return self._digests[name]
+        return _hash(algorithm, self._archive.chunks(name))
 
     def check_records(self) -> Iterator[BundleError]:
         """Yield a defect for every file that RECORD does not name, names wrongly, or has another digest of."""
@@ -123,18 +133,13 @@ class Wheel:
         if algorithm not in {"sha256", "sha384", "sha512"}:
             yield WheelError(f"RECORD has no secure digest of it, but {digest!r}", where=f"{self.path}: {name}")
             return
-        seen = base64.urlsafe_b64encode(self._digest(name, algorithm)).decode().rstrip("=")
+        seen = base64.urlsafe_b64encode(self.digest(name, algorithm)).decode().rstrip("=")
         count = self._archive.size(name)
         if (seen, str(count)) != (expected, size):
             yield WheelError(
                 f"{count} bytes with {algorithm} {seen}, RECORD has {size} with {expected}",
                 where=f"{self.path}: {name}",
             )
-
-    def _digest(self, name: str, algorithm: str) -> bytes:
-        if algorithm == "sha256" and name in self._digests:
-            return self._digests[name]
-        return _hash(algorithm, self._archive.chunks(name))
 
     def _info(self, name: str) -> str:
         found = [member for member in self.names if re.fullmatch(rf"[^/]+\.dist-info/{name}", member)]

@@ -62,12 +62,15 @@ class Unseekable(io.RawIOBase):
         self._file = path.open("wb")
 
     def writable(self) -> bool:
+        """It is."""
         return True
 
     def write(self, data: bytes, /) -> int:  # type: ignore[override]
+        """Write on."""
         return self._file.write(data)
 
     def close(self) -> None:
+        """Close the file."""
         self._file.close()
 
 
@@ -146,7 +149,7 @@ def test_another_name_before_a_file_than_in_the_directory_is_found(good: Path) -
     data = good.read_bytes()
     good.write_bytes(data.replace(b"pkg/a.txt", b"pkg/e.txt", 1))
     archive = Archive(good)
-    with pytest.raises(WheelError, match="in directory 'pkg/a.txt' and header b'pkg/e.txt' differ"):
+    with pytest.raises(WheelError, match=r"in directory 'pkg/a\.txt' and header b'pkg/e\.txt' differ"):
         list(archive.chunks("pkg/a.txt"))
     archive.close()
 

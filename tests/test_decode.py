@@ -151,7 +151,7 @@ def test_a_long_value_is_shortened() -> None:
 
 
 def test_a_value_that_is_nested_without_end_is_shown_by_its_outside() -> None:
-    """repr would raise RecursionError."""
+    """Python would raise RecursionError."""
     value: list[object] = []
     for _ in range(100_000):
         value = [value]

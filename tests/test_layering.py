@@ -42,7 +42,19 @@ LAYERS = {
     "manifest": Layer(("hatch_tensoracle.bundle",), below=("leaves",)),
     "code checks": Layer(("hatch_tensoracle.code_checks",), below=("leaves", "manifest", "formats")),
     "inspection": Layer(
-        tuple(f"hatch_tensoracle.{name}" for name in ("_archive", "wheel", "inspection", "report")),
+        tuple(
+            f"hatch_tensoracle.{name}"
+            for name in (
+                "_archive",
+                "advice",
+                "comparison",
+                "html_report",
+                "inspection",
+                "occupancy",
+                "report",
+                "wheel",
+            )
+        ),
         below=("leaves", "manifest", "formats", "code checks"),
         third_party=("rich",),
     ),
