@@ -1,7 +1,7 @@
 """Reads what cubins and plugin libraries say of themselves in their ELF structures.
 
-What is particular to CUDA (header flags, `.nv.info` records) is documented nowhere; it was measured on the output of
-ptxas 12.9 and 13.4, beside what cuobjdump prints.
+The generic part of the format is pyelftools' work. What is particular to CUDA (header flags, `.nv.info` records)
+is documented nowhere; it was measured on the output of ptxas 12.9 and 13.4, beside what cuobjdump prints.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import itertools
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO
+from functools import cached_property
+from typing import IO, Any
 
-from hatch_tensoracle._elf_file import ElfError, ElfFile, Section, name_at
+from hatch_tensoracle._elf_reader import LONGEST, ElfError, ElfFile, damaged, foreign_errors
 
 __all__ = ["CubinImage", "ElfError", "KernelImage", "LibraryImage", "read_cubin"]
 
@@ -32,12 +33,6 @@ _FORMAT_SIZED = 4
 
 _MOST = 1000
 """Names of one table that are listed: a hostile library has millions."""
-_MAX_INFO = 1 << 20
-"""Bytes of one `.nv.info` section."""
-
-# Tags of dynamic entries.
-_NEEDED, _STRTAB, _SYMTAB, _STRSZ, _RPATH, _RUNPATH = 1, 5, 6, 10, 15, 29
-_TAGS = {"needed": _NEEDED, "rpath": _RPATH, "runpath": _RUNPATH}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,32 +61,35 @@ class CubinImage:
 
 def read_cubin(data: bytes) -> CubinImage:
     """Read one cubin. Raises ElfError."""
-    elf = ElfFile(io.BytesIO(data), machine="EM_CUDA", kind="cubin", type_="ET_EXEC")
-    sm, architecture_specific = _sm(elf)
-    try:
+    with foreign_errors():
+        elf = ElfFile(io.BytesIO(data), machine="EM_CUDA", kind="cubin", type_="ET_EXEC")
+        sm, architecture_specific = _sm(elf.reader.header)
         functions = _function_attributes(elf)
-        infos = [section for section in elf.sections if section.name.startswith(".nv.info.")]
-        kernels = [_kernel(section, elf, functions, sm) for section in infos]
-    except (LookupError, struct.error) as error:  # records that lack a part, or are of other lengths
-        message = f"is a damaged ELF file: {type(error).__name__}: {error}"
-        raise ElfError(message) from error
-    return CubinImage(
-        sm=sm,
-        architecture_specific=architecture_specific,
-        kernels=tuple(kernel for kernel in kernels if kernel is not None),
-    )
+        kernels = [
+            _kernel(name.removeprefix(".nv.info.")[:LONGEST], section, elf, functions, sm)
+            for name, sections in elf.sections.items()
+            if name.startswith(".nv.info.")
+            for section in sections
+        ]
+        return CubinImage(
+            sm=sm,
+            architecture_specific=architecture_specific,
+            kernels=tuple(kernel for kernel in kernels if kernel is not None),
+        )
 
 
 class LibraryImage:
     """A shared object on disk or in a seekable stream; sections are read on demand. Methods raise ElfError."""
 
     def __init__(self, stream: IO[bytes]) -> None:
-        self._elf = ElfFile(stream, machine="EM_X86_64", kind="shared object for x86-64", type_="ET_DYN")
+        with foreign_errors():
+            self._elf = ElfFile(stream, machine="EM_X86_64", kind="shared object for x86-64", type_="ET_DYN")
+            self._stream = stream
 
     def section_size(self, name: str) -> int | None:
         """Bytes of the section, None if there is no such section."""
         section = self._elf.section(name)
-        return section.size if section is not None else None
+        return int(section["sh_size"]) if section is not None else None
 
     def read_section(self, name: str, offset: int, size: int) -> bytes:
         """`size` bytes of the section from `offset` on; fewer where the file ends first."""
@@ -99,47 +97,71 @@ class LibraryImage:
         if section is None:
             message = f"has no section {name}"
             raise ElfError(message)
-        return self._elf.part(section, offset, size)
+        at = min(section["sh_offset"] + offset, self._elf.size)
+        self._stream.seek(at)
+        return self._stream.read(min(size, self._elf.size - at))
 
     def exports(self) -> tuple[str, ...]:
         """Names of the dynamic symbols that the library defines: a thousand of them, if it has more."""
-        return tuple(itertools.islice(self._exports(), _MOST))
+        with foreign_errors():
+            return tuple(itertools.islice(self._exports(), _MOST))
 
     def lacks(self, *names: str) -> tuple[str, ...]:
         """Those of the names that the library does not export, however many it does."""
-        found: set[str] = set()
-        for name in self._exports():
-            if name in names:
-                found.add(name)
-                if len(found) == len(names):
-                    break
-        return tuple(name for name in names if name not in found)
+        from elftools.elf.hash import GNUHashTable
+
+        with foreign_errors():
+            _, offset = self._segment.get_table_offset("DT_GNU_HASH")
+            if offset is None:
+                exported = set(self._exports())
+            else:
+                table = GNUHashTable(self._elf.reader, offset, self._segment)
+                exported = {name for name in names if table.get_symbol(name) is not None}
+            return tuple(name for name in names if name not in exported)
 
     def dynamic(self, *tags: str) -> tuple[str, ...]:
         """Values of the string entries of the dynamic segment with one of the tags: `needed`, `rpath`, `runpath`."""
-        wanted = {_TAGS[tag] for tag in tags}
-        entries = self._elf.dynamic()
-        found = [entry.value for entry in entries if entry.tag in wanted]
-        strings = self._strings(dict(entries)) if found else b""
-        return tuple(name_at(strings, at) for at in found[:_MOST])
+        wanted = {f"DT_{tag.upper()}" for tag in tags}
+        with foreign_errors():
+            found = (tag["d_val"] for tag in self._segment.iter_tags() if tag["d_tag"] in wanted)
+            return tuple(self._string(at) for at in itertools.islice(found, _MOST))
+
+    @cached_property
+    def _segment(self) -> Any:
+        """What the loader goes by, whatever the headers of sections say."""
+        segments = list(self._elf.reader.iter_segments(type="PT_DYNAMIC"))
+        if len(segments) != 1:
+            raise damaged(f"it has {len(segments)} dynamic segments")
+        return segments[0]
+
+    @cached_property
+    def _strings(self) -> int:
+        return self._offset("DT_STRTAB")
+
+    def _offset(self, tag: str) -> int:
+        _, offset = self._segment.get_table_offset(tag)
+        if offset is None:
+            raise damaged(f"it has no {tag} that is loaded")
+        return int(offset)
+
+    def _string(self, at: int) -> str:
+        from elftools.common.utils import parse_cstring_from_stream
+
+        name = parse_cstring_from_stream(self._elf.tables, self._strings + at) or b""
+        return name[:LONGEST].decode(errors="backslashreplace")
 
     def _exports(self) -> Iterator[str]:
-        # The loader finds symbols by address; that a section stands there gives their number too.
-        values = dict(self._elf.dynamic())
-        table = self._elf.section(".dynsym")
-        if table is None or table.address != values.get(_SYMTAB):
-            message = "is a damaged ELF file: section .dynsym is not where its dynamic segment has the symbols"
-            raise ElfError(message)
-        for symbol in self._elf.symbols(table, self._strings(values)):
-            if symbol.is_defined and not symbol.is_local:
-                yield symbol.name
+        from elftools.common.utils import struct_parse
 
-    def _strings(self, values: dict[int, int]) -> bytes:
-        return self._elf.mapped(values.get(_STRTAB, 0), values.get(_STRSZ, 0))
+        layout, start = self._elf.reader.structs.Elf_Sym, self._offset("DT_SYMTAB")
+        for index in range(self._segment.num_symbols()):
+            symbol = struct_parse(layout, self._elf.tables, start + index * layout.sizeof())
+            if symbol["st_shndx"] != "SHN_UNDEF" and symbol["st_info"]["bind"] != "STB_LOCAL":
+                yield self._string(symbol["st_name"])
 
 
-def _sm(elf: ElfFile) -> tuple[int, bool | None]:
-    abi, flags = elf.ident[8], elf.flags
+def _sm(header: Any) -> tuple[int, bool | None]:
+    abi, flags = header.e_ident.EI_ABIVERSION, header.e_flags
     if abi == _ABI_BEFORE_SM100:
         return flags & 0xFF, bool(flags & 0x800)
     if abi == _ABI_SM100:
@@ -148,47 +170,43 @@ def _sm(elf: ElfFile) -> tuple[int, bool | None]:
     raise ElfError(message)
 
 
-def _attributes(elf: ElfFile, section: Section) -> Iterator[tuple[int, bytes]]:
-    data, at = elf.contents(section, limit=_MAX_INFO), 0
+def _attributes(elf: ElfFile, section: Any) -> Iterator[tuple[int, bytes]]:
+    data, at = elf.contents(section), 0
     while at < len(data):
         form, attribute, value = struct.unpack_from("<BBH", data, at)
         at += 4
         size = value if form == _FORMAT_SIZED else 0
         if at + size > len(data):
-            message = f"has a record beyond the end of {section.name}"
-            raise ElfError(message)
+            raise damaged(f"it has a record beyond the end of {section.name}")
         yield attribute, data[at : at + size]
         at += size
 
 
 def _function_attributes(elf: ElfFile) -> dict[tuple[int, str], int]:
     """The records of .nv.info, which name a function each: (attribute, symbol) -> value."""
-    info, table = elf.section(".nv.info"), elf.section(".symtab")
-    if info is None or table is None:
-        return {}
-    symbols = ["", *(symbol.name for symbol in elf.symbols(table, elf.strings(table)))]
+    info, symbols = elf.section(".nv.info"), elf.section(".symtab")
     found = {}
-    for attribute, payload in _attributes(elf, info):
+    for attribute, payload in _attributes(elf, info) if info is not None else ():
         if attribute in {_REGCOUNT, _FRAME_SIZE}:
             index, value = struct.unpack("<II", payload)
-            found[attribute, symbols[index]] = value
+            found[attribute, symbols.get_symbol(index).name[:LONGEST]] = value
     return found
 
 
-def _kernel(info: Section, elf: ElfFile, functions: dict[tuple[int, str], int], sm: int) -> KernelImage | None:
-    records = list(_attributes(elf, info))
-    if not any(attribute == _PARAM_CBANK for attribute, _ in records):
-        return None  # a device function: only entry functions have a parameter bank
+def _kernel(symbol: str, info: Any, elf: ElfFile, functions: dict[tuple[int, str], int], sm: int) -> KernelImage | None:
     parameters = {}
-    threads = 0
-    for attribute, payload in records:
-        if attribute == _KPARAM_INFO:
+    threads, is_entry = 0, False
+    for attribute, payload in _attributes(elf, info):
+        if attribute == _PARAM_CBANK:
+            is_entry = True
+        elif attribute == _KPARAM_INFO:
             _, ordinal, offset, packed = struct.unpack("<IHHI", payload)
             parameters[ordinal] = (offset, packed >> 18)
         elif attribute == _REQNTID:
             x, y, z = struct.unpack("<III", payload)
             threads = x * y * z
-    symbol = info.name.removeprefix(".nv.info.")
+    if not is_entry:
+        return None  # a device function: only entry functions have a parameter bank
     shared = elf.section(f".nv.shared.{symbol}")
     reserved = _RESERVED_SHARED if sm >= 90 else 0  # noqa: PLR2004 - the SM that introduced it
     return KernelImage(
@@ -196,6 +214,6 @@ def _kernel(info: Section, elf: ElfFile, functions: dict[tuple[int, str], int], 
         parameters=tuple(parameters[ordinal] for ordinal in sorted(parameters)),
         registers=functions[_REGCOUNT, symbol],
         local_bytes=functions[_FRAME_SIZE, symbol],
-        static_shared=max(0, shared.size - reserved) if shared is not None else 0,
+        static_shared=max(0, shared["sh_size"] - reserved) if shared is not None else 0,
         threads=threads,
     )

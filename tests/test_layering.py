@@ -38,7 +38,9 @@ LAYERS = {
     ),
     "arrays": Layer(("hatch_tensoracle._arrays",), third_party=("numpy",)),
     "process": Layer(("hatch_tensoracle._process",), below=("leaves",)),
-    "formats": Layer(("hatch_tensoracle._elf_file", "hatch_tensoracle.elf", "hatch_tensoracle.ptx")),
+    "formats": Layer(
+        ("hatch_tensoracle._elf_reader", "hatch_tensoracle.elf", "hatch_tensoracle.ptx"), third_party=("elftools",)
+    ),
     "manifest": Layer(("hatch_tensoracle.bundle",), below=("leaves",)),
     "code checks": Layer(("hatch_tensoracle.code_checks",), below=("leaves", "manifest", "formats")),
     "inspection": Layer(
@@ -235,14 +237,14 @@ def loaded_by(statement: str) -> set[str]:
     return set(run(sys.executable, "-c", f"import sys; {statement}; print(*sys.modules, sep='\\n')").split())
 
 
-HEAVY = {"triton", "torch", "tensorrt", "tensorrt_rtx", "hatchling", "numpy", "rich", "zipfile"}
+HEAVY = {"triton", "torch", "tensorrt", "tensorrt_rtx", "hatchling", "numpy", "rich", "elftools", "zipfile"}
 
 
 @pytest.mark.parametrize(
     ("statement", "also_allowed"),
     [
         pytest.param("import hatch_tensoracle", set(), id="the package"),
-        pytest.param("import tensoracle_producer", {"zipfile"}, id="the producer"),
+        pytest.param("import tensoracle_producer", {"elftools", "zipfile"}, id="the producer"),
         pytest.param("import hatch_tensoracle.cli", set(), id="the command line"),
         pytest.param("from hatch_tensoracle import Bundle, BundleError, TensoracleError", set(), id="the manifest"),
         pytest.param("from hatch_tensoracle import inspect_bundle", {"zipfile"}, id="inspection"),

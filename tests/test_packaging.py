@@ -101,6 +101,7 @@ def test_the_metadata_asks_for_little(wheel: Path) -> None:
     assert metadata["Version"] == VERSION
     assert {line.split(">")[0] for line in required if "extra ==" not in line} == {
         "numpy",
+        "pyelftools",
         "filelock",
         "platformdirs",
         "rich",
