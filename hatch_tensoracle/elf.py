@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import IO, Any
 
-from hatch_tensoracle._elf_reader import LONGEST, ElfError, ElfFile, damaged, foreign_errors
+from hatch_tensoracle._elf_reader import LONGEST, ElfError, ElfFile, damaged
 
 __all__ = ["CubinImage", "ElfError", "KernelImage", "LibraryImage", "read_cubin"]
 
@@ -61,8 +61,8 @@ class CubinImage:
 
 def read_cubin(data: bytes) -> CubinImage:
     """Read one cubin. Raises ElfError."""
-    with foreign_errors():
-        elf = ElfFile(io.BytesIO(data), machine="EM_CUDA", kind="cubin", type_="ET_EXEC")
+    elf = ElfFile(io.BytesIO(data), machine="EM_CUDA", kind="cubin", type_="ET_EXEC")
+    with elf.foreign_errors():
         sm, architecture_specific = _sm(elf.reader.header)
         functions = _function_attributes(elf)
         kernels = [
@@ -82,9 +82,8 @@ class LibraryImage:
     """A shared object on disk or in a seekable stream; sections are read on demand. Methods raise ElfError."""
 
     def __init__(self, stream: IO[bytes]) -> None:
-        with foreign_errors():
-            self._elf = ElfFile(stream, machine="EM_X86_64", kind="shared object for x86-64", type_="ET_DYN")
-            self._stream = stream
+        self._elf = ElfFile(stream, machine="EM_X86_64", kind="shared object for x86-64", type_="ET_DYN")
+        self._stream = stream
 
     def section_size(self, name: str) -> int | None:
         """Bytes of the section, None if there is no such section."""
@@ -103,14 +102,14 @@ class LibraryImage:
 
     def exports(self) -> tuple[str, ...]:
         """Names of the dynamic symbols that the library defines: a thousand of them, if it has more."""
-        with foreign_errors():
+        with self._elf.foreign_errors():
             return tuple(itertools.islice(self._exports(), _MOST))
 
     def lacks(self, *names: str) -> tuple[str, ...]:
         """Those of the names that the library does not export, however many it does."""
         from elftools.elf.hash import GNUHashTable
 
-        with foreign_errors():
+        with self._elf.foreign_errors():
             _, offset = self._segment.get_table_offset("DT_GNU_HASH")
             if offset is None:
                 exported = set(self._exports())
@@ -122,7 +121,7 @@ class LibraryImage:
     def dynamic(self, *tags: str) -> tuple[str, ...]:
         """Values of the string entries of the dynamic segment with one of the tags: `needed`, `rpath`, `runpath`."""
         wanted = {f"DT_{tag.upper()}" for tag in tags}
-        with foreign_errors():
+        with self._elf.foreign_errors():
             found = (tag["d_val"] for tag in self._segment.iter_tags() if tag["d_tag"] in wanted)
             return tuple(self._string(at) for at in itertools.islice(found, _MOST))
 
