@@ -121,7 +121,7 @@ class Cubin:
             raise DecodeError(f"unknown target `{self.target}`; known are {', '.join(TARGETS)}", "target")
         if not _CUBIN_FILE.fullmatch(self.file):
             raise DecodeError(f"must be a plain file name below cubins/, not {self.file!r}", "file")
-        _check_size(self.size)
+        _check_numbers(self)
 
     @property
     def label(self) -> str:
@@ -164,7 +164,7 @@ class Ptx:
             raise DecodeError(str(error), "target") from error
         if not _PTX_FILE.fullmatch(self.file):
             raise DecodeError(f"must be a plain file name below ptx/, not {self.file!r}", "file")
-        _check_size(self.size)
+        _check_numbers(self)
 
     @property
     def label(self) -> str:
@@ -221,9 +221,13 @@ class Entry:
         return tuple(argument for argument in self.arguments if argument.equal_to is None)
 
 
-def _check_size(size: int) -> None:
-    if not 0 <= size <= MAX_CODE:
-        raise DecodeError(f"must be from 0 to {MAX_CODE} bytes, is {shown(size)}", "size")
+def _check_numbers(code: Code) -> None:
+    if not 0 <= code.size <= MAX_CODE:
+        raise DecodeError(f"must be from 0 to {MAX_CODE} bytes, is {shown(code.size)}", "size")
+    for field_ in dataclasses.fields(code):
+        value = getattr(code, field_.name)
+        if isinstance(value, int) and not -(1 << 31) <= value < 1 << 31:
+            raise DecodeError(f"must be a number of 32 bits, is {shown(value)}", field_.name)
 
 
 def configuration_of(constants: Iterable[Constant], options: Configuration) -> Configuration:

@@ -87,7 +87,7 @@ def to_text(findings: Sequence[Finding], *, strict: bool = False) -> str:
 
 def to_github(findings: Sequence[Finding], *, strict: bool = False) -> str:
     """Annotations of GitHub Actions (workflow commands `error` and `warning`), and a line for each path."""
-    lines = []
+    lines: list[str] = []
     for finding in findings:
         lines += _annotations("error", finding, finding.defects)
         lines += _annotations("error" if strict else "warning", finding, finding.advice)
