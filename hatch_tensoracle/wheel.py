@@ -9,6 +9,7 @@ import io
 import re
 import tempfile
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -80,11 +81,14 @@ class Wheel:
     def open(self, name: str) -> IO[bytes]:
         """A seekable copy of the file, on disk above a few megabytes."""
         copy = tempfile.SpooledTemporaryFile(max_size=_SPOOL)  # noqa: SIM115 - the caller's to close
-        hashed = hashlib.sha256()
+        hashed, hashing = hashlib.sha256(), None
         try:
-            for chunk in self._archive.chunks(name):
-                copy.write(chunk)
-                hashed.update(chunk)
+            with ThreadPoolExecutor(1) as worker:  # hashing and unpacking both let other threads run
+                for chunk in self._archive.chunks(name):
+                    if hashing is not None:
+                        hashing.result()
+                    hashing = worker.submit(hashed.update, chunk)
+                    copy.write(chunk)
             copy.seek(0)
         except BaseException:
             copy.close()

@@ -109,7 +109,7 @@ def test_the_hook_inspects_the_wheels_of_a_repository(wheels: Path, tmp_path: Pa
     run(git, "init", "--quiet", cwd=repository)
     run(git, "add", ".", cwd=repository)
     env = {**os.environ, "PRE_COMMIT_HOME": str(tmp_path / "home")}
-    command = [pre_commit, "try-repo", str(ROOT), "tensoracle-inspect", "--verbose", "--color", "never"]
+    command = [str(pre_commit), "try-repo", str(ROOT), "tensoracle-inspect", "--verbose", "--color", "never"]
     every = subprocess.run(
         [*command, "--all-files"], cwd=repository, env=env, capture_output=True, text=True, check=False
     )
