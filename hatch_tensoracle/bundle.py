@@ -44,6 +44,8 @@ MAX_MANIFEST = 16 << 20
 """Bytes of bundle.json: it has some 400 for a cubin, and 2000 for an entry."""
 _MAX_VALUES = 1_000_000
 """In bundle.json: each takes Python some hundred bytes, of which it may need two in the text."""
+_MAX_CHOICES = 1_000_000
+"""Tuned ranges by configurations: each range is looked up among them."""
 
 _INTEGER_SIZES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "u8": 1, "u16": 2, "u32": 4, "u64": 8}
 SCALAR_SIZES = {"i1": 1, **_INTEGER_SIZES, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8}
@@ -321,8 +323,11 @@ class Bundle:
             raise ManifestError(str(error), where=where) from error
         if bundle.digest != expected:
             raise ManifestError(f"says digest {shown(bundle.digest)}, its content has {expected}", where=where)
+        configurations, ranges = bundle.configurations, sum(len(tuning.ranges) for tuning in bundle.tuning)
+        if ranges * (most := max(map(len, configurations.values()), default=0)) > _MAX_CHOICES:
+            raise ManifestError(f"has {ranges} tuned ranges, for up to {most} configurations of a kernel", where=where)
         try:
-            check_tuning(bundle.tuning, bundle.configurations)
+            check_tuning(bundle.tuning, configurations)
         except ConfigurationError as error:
             raise ManifestError(str(error), where=where) from error
         for entry in bundle.entries:
