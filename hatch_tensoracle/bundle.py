@@ -300,14 +300,7 @@ class Bundle:
     @classmethod
     def parse(cls, text: bytes, where: str) -> Bundle:
         """Read bundle.json. Raises ManifestError, naming `where`."""
-        values = sum(map(text.count, (b",", b"[", b"{")))
-        if len(text) > MAX_MANIFEST or values > _MAX_VALUES:
-            limits = f"at most {MAX_MANIFEST} and {_MAX_VALUES} are read"
-            raise ManifestError(f"has {len(text)} bytes and some {values} values; {limits}", where=where)
-        try:
-            content = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ManifestError(f"is not JSON: {error}", where=where) from error
+        content = _load(text, where)
         schema = content.get("schema") if isinstance(content, dict) else None
         if schema != SCHEMA:
             raise ManifestError(
@@ -323,24 +316,37 @@ class Bundle:
             raise ManifestError(str(error), where=where) from error
         if bundle.digest != expected:
             raise ManifestError(f"says digest {shown(bundle.digest)}, its content has {expected}", where=where)
-        configurations, ranges = bundle.configurations, sum(len(tuning.ranges) for tuning in bundle.tuning)
-        if ranges * (most := max(map(len, configurations.values()), default=0)) > _MAX_CHOICES:
-            raise ManifestError(f"has {ranges} tuned ranges, for up to {most} configurations of a kernel", where=where)
-        try:
-            check_tuning(bundle.tuning, configurations)
-        except ConfigurationError as error:
-            raise ManifestError(str(error), where=where) from error
-        for entry in bundle.entries:
-            if (targets := tuple(cubin.target for cubin in entry.cubins)) != bundle.targets:
-                raise ManifestError(
-                    f"promises {', '.join(bundle.targets)}, but kernel `{entry.label}` has {', '.join(targets)}",
-                    where=where,
-                )
-            if (ptx := entry.ptx.target if entry.ptx is not None else None) != bundle.ptx_target:
-                raise ManifestError(
-                    f"promises PTX for {bundle.ptx_target}, but kernel `{entry.label}` has PTX for {ptx}", where=where
-                )
+        for problem in _problems(bundle):
+            raise ManifestError(problem, where=where)
         return bundle
+
+
+def _problems(bundle: Bundle) -> Iterator[str]:
+    """What parts of the manifest say of one another and is not so."""
+    configurations, ranges = bundle.configurations, sum(len(tuning.ranges) for tuning in bundle.tuning)
+    if ranges * (most := max(map(len, configurations.values()), default=0)) > _MAX_CHOICES:
+        yield f"has {ranges} tuned ranges, for up to {most} configurations of a kernel"
+        return
+    try:
+        check_tuning(bundle.tuning, configurations)
+    except ConfigurationError as error:
+        yield str(error)
+    for entry in bundle.entries:
+        if (targets := tuple(cubin.target for cubin in entry.cubins)) != bundle.targets:
+            yield f"promises {', '.join(bundle.targets)}, but kernel `{entry.label}` has {', '.join(targets)}"
+        if (ptx := entry.ptx.target if entry.ptx is not None else None) != bundle.ptx_target:
+            yield f"promises PTX for {bundle.ptx_target}, but kernel `{entry.label}` has PTX for {ptx}"
+
+
+def _load(text: bytes, where: str) -> Any:
+    values = sum(map(text.count, (b",", b"[", b"{")))
+    if len(text) > MAX_MANIFEST or values > _MAX_VALUES:
+        limits = f"at most {MAX_MANIFEST} and {_MAX_VALUES} are read"
+        raise ManifestError(f"has {len(text)} bytes and some {values} values; {limits}", where=where)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ManifestError(f"is not JSON: {error}", where=where) from error
 
 
 def _digest(content: Mapping[str, Any]) -> str:
