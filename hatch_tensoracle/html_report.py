@@ -51,7 +51,7 @@ def _artifact(finding: Finding, *, strict: bool) -> str:
     parts = [element("h2", text(finding.path)), _badge(len(finding.counted(strict=strict)))]
     folded = ""
     if finding.advice and not strict:
-        parts.append(element("span", f"{_count(len(finding.advice), 'advice')}", class_="badge note"))
+        parts.append(element("span", _count(len(finding.advice), "remark"), class_="badge note"))
         folded = element("details", element("summary", "Advice"), _list(finding.advice, "remarks note"))
     libraries = []
     for name, bundle in finding.bundles.items():
@@ -77,4 +77,4 @@ def _facts(bundle: Bundle) -> str:
 
 
 def _count(number: int, noun: str) -> str:
-    return f"{number or 'no'} {noun}{'' if number == 1 or noun == 'advice' else 's'}"
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
