@@ -22,7 +22,7 @@ __all__ = ["Wheel"]
 
 _MAX_TEXT = 1 << 20
 _MAX_RECORD = 16 << 20
-_SPOOL = 8 << 20
+_SPOOL = 1 << 20
 
 
 class Wheel:
@@ -79,7 +79,7 @@ class Wheel:
         return b"".join(self._archive.chunks(name, limit=limit))
 
     def open(self, name: str) -> IO[bytes]:
-        """A seekable copy of the file, on disk above a few megabytes."""
+        """A seekable copy of the file, on disk above a megabyte."""
         copy = tempfile.SpooledTemporaryFile(max_size=_SPOOL)  # noqa: SIM115 - the caller's to close
         hashed, hashing = hashlib.sha256(), None
         try:

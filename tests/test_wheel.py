@@ -527,6 +527,15 @@ def test_every_plugin_of_a_wheel_is_checked(tmp_path: Path, files: Mapping[str, 
     assert list(inspect_wheel(wheel, plugin="pkg/more/libsecond.so")) == ["pkg/more/libsecond.so"]
 
 
+@pytest.mark.parametrize("name", ["pkg/lib{}.bundle.json", "pkg/lib{}.so"], ids=["promised", "found"])
+def test_a_wheel_of_any_number_of_plugins_is_refused(tmp_path: Path, files: Mapping[str, bytes], name: str) -> None:
+    """Each would be open, as a file or in memory."""
+    data = files[name.format("pkg")]
+    wheel = write_wheel(tmp_path, {**files, **{name.format(i): data for i in range(64)}})
+    (defect,) = expect(wheel, WheelError)
+    assert defect.cause == "has more than 64 plugin libraries"
+
+
 def test_the_defect_of_one_plugin_does_not_hide_the_other(tmp_path: Path, files: Mapping[str, bytes]) -> None:
     wheel = write_wheel(tmp_path, {**files, "pkg/libsecond.so": files["pkg/libpkg.so"]})
     defects, bundles = collect(check_wheel(wheel))
