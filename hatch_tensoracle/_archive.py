@@ -171,7 +171,7 @@ class Archive:
             said = (member.compress_size, member.file_size)
             if (compressed, size) != said:
                 raise WheelError(f"has sizes {(compressed, size)}, in the directory {said}", where=self._where(member))
-        return _LOCAL.size + name_length + extra_length + member.compress_size
+        return int(_LOCAL.size + name_length + extra_length) + member.compress_size
 
     def _where(self, member: zipfile.ZipInfo) -> str:
         return f"{self.path}: {member.filename!r}"

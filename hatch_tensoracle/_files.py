@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import secrets
 import stat
 from pathlib import Path
-from typing import BinaryIO
 
 __all__ = ["open_regular", "write_whole"]
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> io.BufferedReader:
     """Open a file for reading. Raises OSError, also for what is no file: a pipe would wait for its writer."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):

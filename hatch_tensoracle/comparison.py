@@ -56,11 +56,13 @@ def read_artifact(path: Path) -> Artifact:
     if path.suffix != ".whl":
         with open_regular(path) as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        own = {"": {**size, "sha256": digest}}
+        own: dict[str, Properties] = {"": {**size, "sha256": digest}}
         return Artifact(path=str(path), properties={}, bundles={"": inspect_library(path)}, libraries=own)
     bundles = inspect_wheel(path)
     with Wheel(path) as wheel:
-        libraries = {name: {"size": wheel.size(name), "sha256": wheel.digest(name, "sha256").hex()} for name in bundles}
+        libraries: dict[str, Properties] = {
+            name: {"size": wheel.size(name), "sha256": wheel.digest(name, "sha256").hex()} for name in bundles
+        }
     return Artifact(path=str(path), properties=size, bundles=bundles, libraries=libraries)
 
 

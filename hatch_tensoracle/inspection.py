@@ -56,6 +56,8 @@ EXPORTS = ("getCreators", "setLoggerFinder")
 _MANIFEST_SECTION = ".tensoracle.manifest"
 _CUBINS_SECTION = ".tensoracle.cubins"
 MOST_DEFECTS = 1000
+_MOST_LIBRARIES = 64
+"""In a wheel: all are open at once, each in a megabyte of memory and the rest on disk."""
 _OWN_FILES = re.compile(r"bundle\.json|bundle\.cpp|cubins_\d+\.cpp")
 """What a bundle directory holds beside cubins and PTX."""
 _GPU_LIBRARIES = (
@@ -249,15 +251,17 @@ def _libraries(wheel: Wheel, plugin: str | None, stack: contextlib.ExitStack) ->
     promised = [f"{name.removesuffix(suffix)}.so" for name in wheel.names if name.endswith(suffix)]
     promised = promised if plugin is None else [plugin]
     found: dict[str, IO[bytes] | None] = {}
-    for name in promised:
+    for name in promised[: _MOST_LIBRARIES + 1]:
         found[name] = stack.enter_context(wheel.open(name)) if name in wheel.names else None
     for name in wheel.elf_names if plugin is None else ():
-        if name not in found:
+        if name not in found and len(found) <= _MOST_LIBRARIES:
             stream = wheel.open(name)
             if _embeds_manifest(stream):
                 found[name] = stack.enter_context(stream)
             else:
                 stream.close()
+    if len(found) > _MOST_LIBRARIES:
+        raise WheelError(f"has more than {_MOST_LIBRARIES} plugin libraries", where=str(wheel.path))
     return dict(sorted(found.items()))
 
 

@@ -63,7 +63,7 @@ def to_text(findings: Sequence[Finding], *, strict: bool = False) -> str:
     """A table of every library's cubins and PTX, then the defects."""
     from rich.console import Console
 
-    console = Console(file=io.StringIO(), width=150, color_system=None)
+    console = Console(file=io.StringIO(), width=150, color_system=None, emoji=False)
 
     def show(line: str) -> None:
         console.print(plain(line), markup=False, highlight=False, soft_wrap=True)
@@ -87,7 +87,7 @@ def to_text(findings: Sequence[Finding], *, strict: bool = False) -> str:
 
 def to_github(findings: Sequence[Finding], *, strict: bool = False) -> str:
     """Annotations of GitHub Actions (workflow commands `error` and `warning`), and a line for each path."""
-    lines = []
+    lines: list[str] = []
     for finding in findings:
         lines += _annotations("error", finding, finding.defects)
         lines += _annotations("error" if strict else "warning", finding, finding.advice)

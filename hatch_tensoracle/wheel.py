@@ -9,6 +9,7 @@ import io
 import re
 import tempfile
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +22,7 @@ __all__ = ["Wheel"]
 
 _MAX_TEXT = 1 << 20
 _MAX_RECORD = 16 << 20
-_SPOOL = 8 << 20
+_SPOOL = 1 << 20
 
 
 class Wheel:
@@ -78,13 +79,16 @@ class Wheel:
         return b"".join(self._archive.chunks(name, limit=limit))
 
     def open(self, name: str) -> IO[bytes]:
-        """A seekable copy of the file, on disk above a few megabytes."""
+        """A seekable copy of the file, on disk above a megabyte."""
         copy = tempfile.SpooledTemporaryFile(max_size=_SPOOL)  # noqa: SIM115 - the caller's to close
-        hashed = hashlib.sha256()
+        hashed, hashing = hashlib.sha256(), None
         try:
-            for chunk in self._archive.chunks(name):
-                copy.write(chunk)
-                hashed.update(chunk)
+            with ThreadPoolExecutor(1) as worker:  # hashing and unpacking both let other threads run
+                for chunk in self._archive.chunks(name):
+                    if hashing is not None:
+                        hashing.result()
+                    hashing = worker.submit(hashed.update, chunk)
+                    copy.write(chunk)
             copy.seek(0)
         except BaseException:
             copy.close()

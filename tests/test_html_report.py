@@ -101,7 +101,7 @@ def shown(page: str, directory: Path, *, width: int = 1200) -> dict[str, Any]:
     (directory / "probed.html").write_text(probed, encoding="utf-8")
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"--window-size={width},900"]
     options += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={directory}/profile"]
-    command = [tool("chromium"), *options, (directory / "probed.html").as_uri()]
+    command = [str(tool("chromium")), *options, (directory / "probed.html").as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     found = re.search(r"<body>(\{.*\})\s*</body>", done.stdout, re.DOTALL)
     assert found, done.stdout[-2000:]

@@ -48,8 +48,10 @@ LAYERS = {
             f"hatch_tensoracle.{name}"
             for name in (
                 "_archive",
+                "_markup",
                 "advice",
                 "comparison",
+                "heat_map",
                 "html_report",
                 "inspection",
                 "occupancy",

@@ -14,7 +14,7 @@ from hatch_tensoracle.errors import CorruptCubinError
 from hatch_tensoracle.html_report import to_html
 from hatch_tensoracle.report import REPORT_VERSION, Finding, to_github, to_json, to_text
 
-HOSTILE = "pkg/\x1b[2Jx\n::error::<script>alert(1)</script>%0A,:\u202e"
+HOSTILE = "pkg:x:[red]/\x1b[2Jx\n::error::<script>alert(1)</script>%0A,:\u202e"
 DEFECT = CorruptCubinError("3 bytes, 100% wrong", where=HOSTILE, remedy="Build it\nagain.")
 ADVICE = Advice(id="spills", where="lib.so", cause="8 bytes", remedy="Use less.")
 
@@ -40,13 +40,13 @@ def test_control_characters_of_an_artifact_reach_no_terminal(bundle: Bundle, sho
 
 def test_text_shows_what_would_have_been_obeyed() -> None:
     lines = to_text([finding()]).splitlines()
-    assert lines[0].startswith(r"corrupt-cubin: pkg/\x1b[2Jx\n::error::<script>")
+    assert lines[0].startswith(r"corrupt-cubin: pkg:x:[red]/\x1b[2Jx\n::error::<script>")
     assert lines[1:] == [r"  Build it\nagain.", "dist/a,b.whl: 1 defect"]
 
 
 def test_github_shows_defects_as_errors_and_advice_as_warnings() -> None:
     lines = to_github([finding()]).splitlines()
-    assert lines[0].startswith("::error file=dist/a%2Cb.whl,title=hatch-tensoracle%3A corrupt-cubin::pkg/")
+    assert lines[0].startswith("::error file=dist/a%2Cb.whl,title=hatch-tensoracle%3A corrupt-cubin::pkg:x:[red]/")
     assert "100%25 wrong. Build it%0Aagain." in lines[0]
     assert lines[1:] == [
         "::warning file=dist/a%2Cb.whl,title=hatch-tensoracle%3A spills::lib.so: 8 bytes. Use less.",

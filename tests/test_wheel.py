@@ -25,7 +25,8 @@ from hatch_tensoracle.errors import (
     TagError,
     WheelError,
 )
-from hatch_tensoracle.inspection import check_wheel
+from hatch_tensoracle.inspection import MOST_DEFECTS, check_wheel
+from hatch_tensoracle.inspection import collect as collect_defects
 from hatch_tensoracle.wheel import Wheel
 
 
@@ -338,6 +339,12 @@ def rewritten(tmp_path: Path, files: Mapping[str, bytes], change: Callable[[str]
             id="no digest",
         ),
         pytest.param(
+            lambda record: record + "pkg/__init__.py,sha256=AAAA,0\n",
+            "pkg/__init__.py",
+            "RECORD names it twice",
+            id="a file twice",
+        ),
+        pytest.param(
             lambda record: record.replace("pkg/__init__.py,", "pkg/__init__.py;"),
             "pkg/__init__.py",
             "RECORD does not name it",
@@ -376,6 +383,17 @@ def test_longer_digests_are_accepted(tmp_path: Path, files: Mapping[str, bytes])
 )
 def test_a_record_that_is_none_is_refused(tmp_path: Path, files: Mapping[str, bytes], record: str) -> None:
     assert isinstance(expect_first(write_wheel(tmp_path, files, record=record)), WheelError)
+
+
+def test_a_record_of_millions_of_files_is_read_in_little_memory(tmp_path: Path, files: Mapping[str, bytes]) -> None:
+    """Its rows are not kept, and no more defects are made than are listed."""
+    wheel = write_wheel(tmp_path, files, record="a,,\n" * 1_000_000)
+    tracemalloc.start()
+    value, defects = collect_defects(check_wheel(wheel))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (value, len(defects)) == (None, MOST_DEFECTS)
+    assert peak < 1 << 26
 
 
 @pytest.mark.parametrize("name", ["RECORD", "WHEEL"])
@@ -507,6 +525,15 @@ def test_every_plugin_of_a_wheel_is_checked(tmp_path: Path, files: Mapping[str, 
     wheel = write_wheel(tmp_path, {**files, **second})
     assert list(inspect_wheel(wheel)) == ["pkg/libpkg.so", "pkg/more/libsecond.so"]
     assert list(inspect_wheel(wheel, plugin="pkg/more/libsecond.so")) == ["pkg/more/libsecond.so"]
+
+
+@pytest.mark.parametrize("name", ["pkg/lib{}.bundle.json", "pkg/lib{}.so"], ids=["promised", "found"])
+def test_a_wheel_of_any_number_of_plugins_is_refused(tmp_path: Path, files: Mapping[str, bytes], name: str) -> None:
+    """Each would be open, as a file or in memory."""
+    data = files[name.format("pkg")]
+    wheel = write_wheel(tmp_path, {**files, **{name.format(i): data for i in range(64)}})
+    (defect,) = expect(wheel, WheelError)
+    assert defect.cause == "has more than 64 plugin libraries"
 
 
 def test_the_defect_of_one_plugin_does_not_hide_the_other(tmp_path: Path, files: Mapping[str, bytes]) -> None:

@@ -158,7 +158,7 @@ def damaged_library(draw: Draw, good: bytes, manifest: bytes) -> bytes:
 
 @st.composite
 def damaged_wheel(draw: Draw, good: bytes, files: dict[str, bytes]) -> bytes:
-    """The archive's own bytes, or files and names that are damaged, in an archive whose RECORD fits them or does not."""
+    """The archive's own bytes, or files and names, that are damaged; then RECORD fits them, or does not."""
     if draw(st.booleans()):
         hot = [i for i in range(len(good)) if good.startswith(b"PK", i)]
         return draw(damaged_bytes(good, hot))  # type: ignore[no-any-return]

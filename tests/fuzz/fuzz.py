@@ -21,11 +21,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fuzz.damage import CORPUS, damaged_bytes, damaged_library, damaged_manifest, damaged_text, damaged_wheel
 from helpers.bundles import collect
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from fuzz.damage import CORPUS, damaged_bytes, damaged_library, damaged_manifest, damaged_text, damaged_wheel
 from hatch_tensoracle import errors
 from hatch_tensoracle.bundle import Bundle, Code, Ptx
 from hatch_tensoracle.code_checks import check_code
