@@ -5,17 +5,21 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
+import reprlib
 import types
 import typing
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from hatch_tensoracle.errors import ConfigurationError
 
-__all__ = ["DecodeError", "decode", "decode_toml"]
+__all__ = ["DecodeError", "decode", "decode_toml", "shown"]
 
 T = TypeVar("T")
+
+_SHOWN = reprlib.Repr()
+_SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 60
 
 _NAMES = {str: "a string", int: "an integer", float: "a number", bool: "true or false", type(None): "null"}
 
@@ -61,20 +65,43 @@ def decode_toml(kind: type[T], path: Path, *, remedy: str, check: Callable[[T], 
     return decoded
 
 
+class _Shape(NamedTuple):
+    """What a type is made of, found out once."""
+
+    is_dataclass: bool
+    origin: object
+    arguments: tuple[Any, ...]
+    alternatives: tuple[Any, ...]
+    arrays: tuple[Any, ...]
+    """Alternatives that are arrays, and those that are dataclasses."""
+    tables: tuple[Any, ...]
+
+
+@functools.cache
+def _shape(kind: Any) -> _Shape:
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    alternatives = arguments if origin in {typing.Union, types.UnionType} else (kind,)
+    return _Shape(
+        is_dataclass=dataclasses.is_dataclass(kind),
+        origin=origin,
+        arguments=arguments,
+        alternatives=alternatives,
+        arrays=tuple(alternative for alternative in alternatives if typing.get_origin(alternative) is tuple),
+        tables=tuple(alternative for alternative in alternatives if dataclasses.is_dataclass(alternative)),
+    )
+
+
 def _decode(kind: Any, value: object, where: str) -> object:
-    if dataclasses.is_dataclass(kind):
+    is_dataclass, origin, arguments, alternatives, arrays, tables = _shape(kind)
+    if is_dataclass:
         return _decode_dataclass(cast("type[Any]", kind), value, where)
-    origin = typing.get_origin(kind)
     if origin is tuple:
         if not isinstance(value, list):
-            raise DecodeError(f"must be an array, not {_shown(value)}", where)
-        return tuple(_decode(typing.get_args(kind)[0], item, f"{where}[{i}]") for i, item in enumerate(value))
+            raise DecodeError(f"must be an array, not {shown(value)}", where)
+        return tuple([_decode(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value)])
     if origin is Mapping:
         table = _table(value, where)
-        return {key: _decode(typing.get_args(kind)[1], item, _join(where, key)) for key, item in table.items()}
-    alternatives = typing.get_args(kind) if origin in {typing.Union, types.UnionType} else (kind,)
-    arrays = [alternative for alternative in alternatives if typing.get_origin(alternative) is tuple]
-    tables: list[Any] = [alternative for alternative in alternatives if dataclasses.is_dataclass(alternative)]
+        return {key: _decode(arguments[1], item, _join(where, key)) for key, item in table.items()}
     nested = arrays + tables
     if tables and isinstance(value, dict):
         return _decode(tables[0], value, where)
@@ -83,7 +110,7 @@ def _decode(kind: Any, value: object, where: str) -> object:
     if type(value) not in alternatives:
         names = {**_NAMES, **dict.fromkeys(arrays, "an array"), **dict.fromkeys(tables, "a table")}
         expected = " or ".join(names.get(kind, kind.__name__) for kind in alternatives)
-        raise DecodeError(f"must be {expected}, not {_shown(value)}", where)
+        raise DecodeError(f"must be {expected}, not {shown(value)}", where)
     return value
 
 
@@ -92,10 +119,15 @@ def _hints(kind: type[Any]) -> Mapping[str, Any]:
     return typing.get_type_hints(kind)
 
 
+@functools.cache
+def _fields(kind: type[Any]) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(kind)
+
+
 def _decode_dataclass(kind: type[Any], value: object, where: str) -> object:
     table = _table(value, where)
     types_ = _hints(kind)  # type: ignore[arg-type]
-    fields = {_spelling(field.name, table): field for field in dataclasses.fields(kind)}
+    fields = {_spelling(field.name, table): field for field in _fields(kind)}  # type: ignore[arg-type]
     for key in table:
         if key not in fields:
             near = difflib.get_close_matches(key, fields, n=1)
@@ -120,7 +152,7 @@ def _spelling(name: str, table: Mapping[str, object]) -> str:
 
 def _table(value: object, where: str) -> Mapping[str, object]:
     if not isinstance(value, dict):
-        raise DecodeError(f"must be a table, not {_shown(value)}", where)
+        raise DecodeError(f"must be a table, not {shown(value)}", where)
     return value
 
 
@@ -128,6 +160,6 @@ def _join(where: str, key: str) -> str:
     return f"{where}.{key}" if where and key else where or key
 
 
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}..."  # noqa: PLR2004 - a line on a terminal
+def shown(value: object) -> str:
+    """A value in a message: no more of it than fits a line, however deep and long it is."""
+    return _SHOWN.repr(value)

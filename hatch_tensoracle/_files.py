@@ -1,15 +1,28 @@
-"""Writes files so that readers see the old or the new one, never a part."""
+"""Writes files so that readers see the old or the new one, never a part; opens those that are files."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["whole_file", "write_whole"]
+__all__ = ["open_regular", "whole_file", "write_whole"]
+
+
+def open_regular(path: Path) -> io.BufferedReader:
+    """Open a file for reading. Raises OSError, also for what is no file: a pipe would wait for its writer."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        message = "is not a regular file"
+        raise OSError(errno.EINVAL, message, str(path))
+    return os.fdopen(descriptor, "rb")
 
 
 def write_whole(path: Path, *parts: bytes, durable: bool = False) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from hatch_tensoracle._decode import DecodeError, decode
+from hatch_tensoracle._decode import DecodeError, decode, shown
 from hatch_tensoracle.errors import ConfigurationError, ManifestError
 from hatch_tensoracle.targets import TARGETS, parse_ptx_target
 from hatch_tensoracle.tuning import Configuration, Tuning, check_tuning
@@ -18,6 +18,8 @@ from hatch_tensoracle.tuning import Configuration, Tuning, check_tuning
 __all__ = [
     "CUBIN_ALIGNMENT",
     "ELEMENT_SIZES",
+    "MAX_CODE",
+    "MAX_MANIFEST",
     "POINTER_SIZE",
     "SCALAR_SIZES",
     "SCHEMA",
@@ -36,6 +38,14 @@ SCHEMA = 1
 CUBIN_ALIGNMENT = 16
 """Bytes: where one embedded cubin or PTX may start inside its section."""
 POINTER_SIZE = 8
+MAX_CODE = 64 << 20
+"""Bytes of one cubin or PTX: the largest that are known have a tenth."""
+MAX_MANIFEST = 16 << 20
+"""Bytes of bundle.json: it has some 400 for a cubin, and 2000 for an entry."""
+_MAX_VALUES = 1_000_000
+"""In bundle.json: each takes Python some hundred bytes, of which it may need two in the text."""
+_MAX_CHOICES = 1_000_000
+"""Tuned ranges by configurations: each range is looked up among them."""
 
 _INTEGER_SIZES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "u8": 1, "u16": 2, "u32": 4, "u64": 8}
 SCALAR_SIZES = {"i1": 1, **_INTEGER_SIZES, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8}
@@ -45,6 +55,7 @@ ELEMENT_SIZES = {**SCALAR_SIZES, "fp8e4nv": 1, "fp8e5": 1, "fp8e4b15": 1, "fp8e4
 
 
 _CUBIN_FILE = re.compile(r"cubins/\w[\w.-]*\.cubin", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _PTX_FILE = re.compile(r"ptx/\w[\w.-]*\.ptx", re.ASCII)
 
 
@@ -112,8 +123,7 @@ class Cubin:
             raise DecodeError(f"unknown target `{self.target}`; known are {', '.join(TARGETS)}", "target")
         if not _CUBIN_FILE.fullmatch(self.file):
             raise DecodeError(f"must be a plain file name below cubins/, not {self.file!r}", "file")
-        if self.size < 0:
-            raise DecodeError(f"must not be negative, is {self.size}", "size")
+        _check_numbers(self)
 
     @property
     def label(self) -> str:
@@ -156,8 +166,7 @@ class Ptx:
             raise DecodeError(str(error), "target") from error
         if not _PTX_FILE.fullmatch(self.file):
             raise DecodeError(f"must be a plain file name below ptx/, not {self.file!r}", "file")
-        if self.size < 0:
-            raise DecodeError(f"must not be negative, is {self.size}", "size")
+        _check_numbers(self)
 
     @property
     def label(self) -> str:
@@ -194,6 +203,10 @@ class Entry:
     cubins: tuple[Cubin, ...]
     ptx: Ptx | None = None
 
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.kernel):
+            raise DecodeError(f"must be a C identifier, not {self.kernel!r}", "kernel")
+
     @property
     def codes(self) -> tuple[Code, ...]:
         """The cubins, and the PTX if there is one."""
@@ -208,6 +221,15 @@ class Entry:
     def parameters(self) -> tuple[Argument, ...]:
         """The arguments that are parameters of the cubin's entry function."""
         return tuple(argument for argument in self.arguments if argument.equal_to is None)
+
+
+def _check_numbers(code: Code) -> None:
+    if not 0 <= code.size <= MAX_CODE:
+        raise DecodeError(f"must be from 0 to {MAX_CODE} bytes, is {shown(code.size)}", "size")
+    for field_ in dataclasses.fields(code):
+        value = getattr(code, field_.name)
+        if isinstance(value, int) and not -(1 << 31) <= value < 1 << 31:
+            raise DecodeError(f"must be a number of 32 bits, is {shown(value)}", field_.name)
 
 
 def configuration_of(constants: Iterable[Constant], options: Configuration) -> Configuration:
@@ -278,39 +300,53 @@ class Bundle:
     @classmethod
     def parse(cls, text: bytes, where: str) -> Bundle:
         """Read bundle.json. Raises ManifestError, naming `where`."""
-        try:
-            content = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ManifestError(f"is not JSON: {error}", where=where) from error
+        content = _load(text, where)
         schema = content.get("schema") if isinstance(content, dict) else None
         if schema != SCHEMA:
             raise ManifestError(
-                f"has schema {schema!r}; this release reads {SCHEMA}",
+                f"has schema {shown(schema)}; this release reads {SCHEMA}",
                 where=where,
                 remedy="Inspect it with the release of hatch-tensoracle that wrote it.",
             )
         try:
             bundle = decode(cls, content)
             expected = _digest(content)
-        except ValueError as error:  # of decode; of NaN, infinity and half surrogate pairs, which no digest is of
+        except (ValueError, RecursionError) as error:
+            # Of decode; of NaN, infinity and half surrogate pairs, which no digest is of; of what is nested too deep.
             raise ManifestError(str(error), where=where) from error
         if bundle.digest != expected:
-            raise ManifestError(f"says digest {bundle.digest!r}, its content has {expected}", where=where)
-        try:
-            check_tuning(bundle.tuning, bundle.configurations)
-        except ConfigurationError as error:
-            raise ManifestError(str(error), where=where) from error
-        for entry in bundle.entries:
-            if (targets := tuple(cubin.target for cubin in entry.cubins)) != bundle.targets:
-                raise ManifestError(
-                    f"promises {', '.join(bundle.targets)}, but kernel `{entry.label}` has {', '.join(targets)}",
-                    where=where,
-                )
-            if (ptx := entry.ptx.target if entry.ptx is not None else None) != bundle.ptx_target:
-                raise ManifestError(
-                    f"promises PTX for {bundle.ptx_target}, but kernel `{entry.label}` has PTX for {ptx}", where=where
-                )
+            raise ManifestError(f"says digest {shown(bundle.digest)}, its content has {expected}", where=where)
+        for problem in _problems(bundle):
+            raise ManifestError(problem, where=where)
         return bundle
+
+
+def _problems(bundle: Bundle) -> Iterator[str]:
+    """What parts of the manifest say of one another and is not so."""
+    configurations, ranges = bundle.configurations, sum(len(tuning.ranges) for tuning in bundle.tuning)
+    if ranges * (most := max(map(len, configurations.values()), default=0)) > _MAX_CHOICES:
+        yield f"has {ranges} tuned ranges, for up to {most} configurations of a kernel"
+        return
+    try:
+        check_tuning(bundle.tuning, configurations)
+    except ConfigurationError as error:
+        yield str(error)
+    for entry in bundle.entries:
+        if (targets := tuple(cubin.target for cubin in entry.cubins)) != bundle.targets:
+            yield f"promises {', '.join(bundle.targets)}, but kernel `{entry.label}` has {', '.join(targets)}"
+        if (ptx := entry.ptx.target if entry.ptx is not None else None) != bundle.ptx_target:
+            yield f"promises PTX for {bundle.ptx_target}, but kernel `{entry.label}` has PTX for {ptx}"
+
+
+def _load(text: bytes, where: str) -> Any:
+    values = sum(map(text.count, (b",", b"[", b"{")))
+    if len(text) > MAX_MANIFEST or values > _MAX_VALUES:
+        limits = f"at most {MAX_MANIFEST} and {_MAX_VALUES} are read"
+        raise ManifestError(f"has {len(text)} bytes and some {values} values; {limits}", where=where)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ManifestError(f"is not JSON: {error}", where=where) from error
 
 
 def _digest(content: Mapping[str, Any]) -> str:

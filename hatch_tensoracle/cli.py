@@ -1,10 +1,11 @@
-"""The command line: `hatch-tensoracle inspect`, `check`, `tune`, `build`, `cache` and `cmake-dir`."""
+"""The command line: `hatch-tensoracle inspect`, `diff`, `check`, `tune`, `build`, `cache` and `cmake-dir`."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import dataclasses
+import io
 import json
 import os
 import shutil
@@ -22,6 +23,7 @@ from hatch_tensoracle.runtime import cache_command
 __all__ = ["main"]
 
 _DEFECTS = 1
+_DIFFERENT = 1
 _USAGE = 2
 _INTERRUPTED = 128 + signal.SIGINT
 _BROKEN_PIPE = 128 + signal.SIGPIPE
@@ -33,10 +35,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="hatch-tensoracle", description=hatch_tensoracle.__doc__)
     parser.add_argument("--version", action="version", version=f"%(prog)s {hatch_tensoracle.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    registers = (_register_inspect, _register_check, _register_tune, _register_build)
+    registers = (_register_inspect, _register_diff, _register_check, _register_tune, _register_build)
     for register in (*registers, cache_command.register, _register_cmake_dir):
         register(commands)
     options = vars(parser.parse_args(arguments))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names in any script, on terminals of one
     run: Callable[..., int] = options.pop("run")
     try:
         status = run(**options)
@@ -61,44 +66,76 @@ def _register_inspect(commands: Any) -> None:
     )
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="a .whl, a bundle directory or a .so")
     parser.add_argument("--plugin", metavar="LIBRARY", help="the library of a bundle directory, or its path in a wheel")
-    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.add_argument("--strict", action="store_true", help="count advice (docs/inspection.md) as defects")
+    parser.add_argument("--format", choices=("text", "json", "github", "html"), default="text")
     parser.set_defaults(run=inspect)
 
 
-def inspect(*, paths: Sequence[Path], plugin: str | None, format: str) -> int:  # noqa: A002 - the option's name
+def inspect(*, paths: Sequence[Path], plugin: str | None, strict: bool, format: str) -> int:  # noqa: A002 - the option's name
     """Inspect every path and print one report."""
-    from hatch_tensoracle.report import to_json, to_text
+    from hatch_tensoracle import report
+    from hatch_tensoracle.html_report import to_html
 
     for path in paths:
         if not path.exists():
             raise ConfigurationError(f"{path} does not exist")
     findings = [_inspect_one(path, plugin) for path in paths]
-    sys.stdout.write(to_json(findings) + "\n" if format == "json" else to_text(findings))
-    return _DEFECTS if any(finding.defects for finding in findings) else 0
+    forms = {"text": report.to_text, "json": report.to_json, "github": report.to_github, "html": to_html}
+    sys.stdout.write(forms[format](findings, strict=strict))
+    return _DEFECTS if any(finding.counted(strict=strict) for finding in findings) else 0
 
 
 def _inspect_one(path: Path, plugin: str | None) -> Any:
-    from hatch_tensoracle import inspection
+    from hatch_tensoracle import advice, inspection
+    from hatch_tensoracle._files import open_regular
     from hatch_tensoracle.report import Finding
 
+    advised: list[advice.Advice] = []
     if path.is_dir():
-        bundle, defects = _collect(inspection.check_bundle(path, Path(plugin) if plugin else None))
+        bundle, defects = inspection.collect(inspection.check_bundle(path, Path(plugin) if plugin else None))
     elif path.suffix == ".whl":
-        bundles, defects = _collect(inspection.check_wheel(path, plugin))
-        return Finding(path=str(path), bundles=bundles, defects=defects)
+        bundles, defects = inspection.collect(inspection.check_wheel(path, plugin))
+        with contextlib.suppress(BundleError):  # which is among the defects then
+            advised += advice.advise_wheel(path, bundles or {})
+        return Finding(path=str(path), bundles=bundles or {}, defects=defects, advice=advised)
     else:
-        with path.open("rb") as stream:
-            bundle, defects = _collect(inspection.check_library(stream, str(path)))
-    return Finding(path=str(path), bundles={str(path): bundle} if bundle else {}, defects=defects)
+        with open_regular(path) as stream:
+            bundle, defects = inspection.collect(inspection.check_library(stream, str(path)))
+        advised += advice.advise_file(path)
+    if bundle is not None:
+        advised += advice.advise_bundle(bundle, str(path))
+    found = {str(path): bundle} if bundle is not None else {}
+    return Finding(path=str(path), bundles=found, defects=defects, advice=advised)
 
 
-def _collect(checks: Any) -> tuple[Any, list[BundleError]]:
-    defects = []
-    while True:
-        try:
-            defects.append(next(checks))
-        except StopIteration as end:
-            return end.value, defects
+def _register_diff(commands: Any) -> None:
+    parser = commands.add_parser(
+        "diff",
+        help="compare two wheels, bundle directories or plugin libraries",
+        description="Compare the kernels of two wheels, bundle directories or plugin libraries. Exit: 0 no difference,"
+        " 1 differences, 2 usage, or a side that has defects.",
+    )
+    parser.add_argument("before", type=Path, metavar="A", help="a .whl, a bundle directory or a .so")
+    parser.add_argument("after", type=Path, metavar="B", help="another")
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.set_defaults(run=diff)
+
+
+def diff(*, before: Path, after: Path, format: str) -> int:  # noqa: A002 - the option's name
+    """Print what differs."""
+    from hatch_tensoracle.comparison import compare, comparison_json, comparison_text, read_artifact
+
+    for path in (before, after):
+        if not path.exists():
+            raise ConfigurationError(f"{path} does not exist")
+    try:
+        left, right = read_artifact(before), read_artifact(after)
+    except BundleError as defect:
+        remedy = "Inspect it, which lists all of its defects."
+        raise ConfigurationError(f"{defect.id}: {defect}", remedy=remedy) from defect
+    changes = compare(left, right)
+    sys.stdout.write(comparison_json(left, right, changes) if format == "json" else comparison_text(changes))
+    return _DIFFERENT if changes else 0
 
 
 def _register_check(commands: Any) -> None:

@@ -6,14 +6,16 @@ is documented nowhere; it was measured on the output of ptxas 12.9 and 13.4, bes
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import itertools
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import IO, Any
+
+from hatch_tensoracle._elf_reader import LONGEST, ElfError, ElfFile, damaged
 
 __all__ = ["CubinImage", "ElfError", "KernelImage", "LibraryImage", "read_cubin"]
 
@@ -29,12 +31,8 @@ _KPARAM_INFO = 0x17
 _REGCOUNT = 0x2F
 _FORMAT_SIZED = 4
 
-_MOST, _LONGEST = 1000, 200
-"""Names of one table that are read, and characters of each: a hostile library has millions that overlap."""
-
-
-class ElfError(Exception):
-    """The bytes are no ELF file, or not of the kind asked for."""
+_MOST = 1000
+"""Names of one table that are listed: a hostile library has millions."""
 
 
 _REMEMBERED = 4096
@@ -81,15 +79,15 @@ def read_cubin(data: bytes) -> CubinImage:
 
 
 def _read_cubin(data: bytes) -> CubinImage:
-    with _foreign_errors():
-        elf = _open(io.BytesIO(data), machine="EM_CUDA", kind="cubin")
-        sm, architecture_specific = _sm(elf)
-        sections = {section.name: section for section in elf.iter_sections()}
-        functions = _function_attributes(sections)
+    elf = ElfFile(io.BytesIO(data), machine="EM_CUDA", kind="cubin", type_="ET_EXEC")
+    with elf.foreign_errors():
+        sm, architecture_specific = _sm(elf.reader.header)
+        functions = _function_attributes(elf)
         kernels = [
-            _kernel(name.removeprefix(".nv.info."), section, sections, functions, sm)
-            for name, section in sections.items()
+            _kernel(name.removeprefix(".nv.info.")[:LONGEST], section, elf, functions, sm)
+            for name, sections in elf.sections.items()
             if name.startswith(".nv.info.")
+            for section in sections
         ]
         return CubinImage(
             sm=sm,
@@ -102,100 +100,96 @@ class LibraryImage:
     """A shared object on disk or in a seekable stream; sections are read on demand. Methods raise ElfError."""
 
     def __init__(self, stream: IO[bytes]) -> None:
-        with _foreign_errors():
-            self._elf = _open(stream, machine="EM_X86_64", kind="shared object for x86-64", type_="ET_DYN")
-            self._stream = stream
-            self._size = stream.seek(0, io.SEEK_END)
-            self._sections = {section.name: section.header for section in self._elf.iter_sections()}
+        self._elf = ElfFile(stream, machine="EM_X86_64", kind="shared object for x86-64", type_="ET_DYN")
+        self._stream = stream
 
     def section_size(self, name: str) -> int | None:
         """Bytes of the section, None if there is no such section."""
-        return int(self._sections[name].sh_size) if name in self._sections else None
+        section = self._elf.section(name)
+        return int(section["sh_size"]) if section is not None else None
 
     def read_section(self, name: str, offset: int, size: int) -> bytes:
         """`size` bytes of the section from `offset` on; fewer where the file ends first."""
-        at = min(self._sections[name].sh_offset + offset, self._size)
+        section = self._elf.section(name)
+        if section is None:
+            message = f"has no section {name}"
+            raise ElfError(message)
+        at = min(section["sh_offset"] + offset, self._elf.size)
         self._stream.seek(at)
-        return self._stream.read(min(size, self._size - at))
+        return self._stream.read(min(size, self._elf.size - at))
 
     def exports(self) -> tuple[str, ...]:
-        """Names of the dynamic symbols that the library defines."""
-        with _foreign_errors():
+        """Names of the dynamic symbols that the library defines: a thousand of them, if it has more."""
+        with self._elf.foreign_errors():
             return tuple(itertools.islice(self._exports(), _MOST))
 
     def lacks(self, *names: str) -> tuple[str, ...]:
         """Those of the names that the library does not export, however many it does."""
-        with _foreign_errors():
-            found: set[str] = set()
-            for name in self._exports():
-                if name in names:
-                    found.add(name)
-                    if len(found) == len(names):
-                        break
-            return tuple(name for name in names if name not in found)
+        from elftools.elf.hash import GNUHashTable
+
+        with self._elf.foreign_errors():
+            _, offset = self._segment.get_table_offset("DT_GNU_HASH")
+            if offset is None:
+                exported = set(self._exports())
+            else:
+                table = GNUHashTable(self._elf.reader, offset, self._segment)
+                exported = {name for name in names if table.get_symbol(name) is not None}
+            return tuple(name for name in names if name not in exported)
 
     def dynamic(self, *tags: str) -> tuple[str, ...]:
-        """Values of the string entries of the dynamic section with one of the tags: `needed`, `rpath`, `runpath`."""
-        with _foreign_errors():
-            section = self._elf.get_section_by_name(".dynamic")
-            values = (
-                str(getattr(entry, tag))[:_LONGEST]
-                for entry in (section.iter_tags() if section else ())
-                for tag in tags
-                if entry.entry.d_tag == f"DT_{tag.upper()}"
-            )
-            return tuple(itertools.islice(values, _MOST))
+        """Values of the string entries of the dynamic segment with one of the tags: `needed`, `rpath`, `runpath`."""
+        wanted = {f"DT_{tag.upper()}" for tag in tags}
+        with self._elf.foreign_errors():
+            found = (tag["d_val"] for tag in self._segment.iter_tags() if tag["d_tag"] in wanted)
+            return tuple(self._string(at) for at in itertools.islice(found, _MOST))
+
+    @cached_property
+    def _segment(self) -> Any:
+        """What the loader goes by, whatever the headers of sections say."""
+        segments = list(self._elf.reader.iter_segments(type="PT_DYNAMIC"))
+        if len(segments) != 1:
+            raise damaged(f"it has {len(segments)} dynamic segments")
+        return segments[0]
+
+    @cached_property
+    def _strings(self) -> int:
+        return self._offset("DT_STRTAB")
+
+    def _offset(self, tag: str) -> int:
+        _, offset = self._segment.get_table_offset(tag)
+        if offset is None:
+            raise damaged(f"it has no {tag} that is loaded")
+        return int(offset)
+
+    def _string(self, at: int) -> str:
+        from elftools.common.utils import parse_cstring_from_stream
+
+        name = parse_cstring_from_stream(self._elf.tables, self._strings + at) or b""
+        return name[:LONGEST].decode(errors="backslashreplace")
 
     def version_needs(self) -> tuple[tuple[str, str], ...]:
         """What the library needs of others at load time: their names and versions of symbols, such as `GLIBC_2.34`."""
-        with _foreign_errors():
-            section = self._elf.get_section_by_name(".gnu.version_r")
+        with self._elf.foreign_errors():
+            section = self._elf.section(".gnu.version_r")
             needs = (
-                (needed.name[:_LONGEST], version.name[:_LONGEST])
+                (needed.name[:LONGEST], version.name[:LONGEST])
                 for needed, versions in (section.iter_versions() if section else ())
                 for version in versions
             )
             return tuple(itertools.islice(needs, _MOST))
 
     def _exports(self) -> Iterator[str]:
-        table = self._elf.get_section_by_name(".dynsym")
-        for symbol in table.iter_symbols() if table else ():
+        from elftools.common.utils import struct_parse
+
+        layout, start = self._elf.reader.structs.Elf_Sym, self._offset("DT_SYMTAB")
+        for index in range(self._segment.num_symbols()):
+            symbol = struct_parse(layout, self._elf.tables, start + index * layout.sizeof())
             if symbol["st_shndx"] != "SHN_UNDEF" and symbol["st_info"]["bind"] != "STB_LOCAL":
-                yield symbol.name[:_LONGEST]
+                yield self._string(symbol["st_name"])
 
 
-@contextlib.contextmanager
-def _foreign_errors() -> Iterator[None]:
-    from elftools.common.exceptions import ELFError
-    from elftools.construct import ConstructError
-
-    # A hostile file makes pyelftools raise what its innards raise (seen: struct, key, type, value and index errors).
-    try:
-        yield
-    except (ELFError, ConstructError) as error:
-        message = f"is not a readable ELF file: {error}"
-        raise ElfError(message) from error
-    except (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError) as error:
-        message = f"is a damaged ELF file: {type(error).__name__}: {error}"
-        raise ElfError(message) from error
-    except (OSError, RecursionError, TypeError, ValueError, struct.error) as error:
-        message = f"is a damaged ELF file: {type(error).__name__}: {error}"
-        raise ElfError(message) from error
-
-
-def _open(stream: IO[bytes], *, machine: str, kind: str, type_: str = "ET_EXEC") -> Any:
-    from elftools.elf.elffile import ELFFile
-
-    elf = ELFFile(stream)
-    seen = (elf.header.e_machine, elf.header.e_type, elf.elfclass, elf.little_endian)
-    if seen != (machine, type_, 64, True):
-        message = f"is not a {kind}: it is {seen[0]} {seen[1]}, {seen[2]} bits"
-        raise ElfError(message)
-    return elf
-
-
-def _sm(elf: Any) -> tuple[int, bool | None]:
-    abi, flags = elf.header.e_ident.EI_ABIVERSION, elf.header.e_flags
+def _sm(header: Any) -> tuple[int, bool | None]:
+    abi, flags = header.e_ident.EI_ABIVERSION, header.e_flags
     if abi == _ABI_BEFORE_SM100:
         return flags & 0xFF, bool(flags & 0x800)
     if abi == _ABI_SM100:
@@ -204,53 +198,48 @@ def _sm(elf: Any) -> tuple[int, bool | None]:
     raise ElfError(message)
 
 
-def _attributes(section: Any) -> Iterator[tuple[int, bytes]]:
-    # As it stands in the file: pyelftools would unpack one that says it is compressed, and make up one without bytes.
-    section.stream.seek(section["sh_offset"])
-    data, at = section.stream.read(section["sh_size"]), 0
+def _attributes(elf: ElfFile, section: Any) -> Iterator[tuple[int, bytes]]:
+    data, at = elf.contents(section), 0
     while at < len(data):
         form, attribute, value = struct.unpack_from("<BBH", data, at)
         at += 4
         size = value if form == _FORMAT_SIZED else 0
         if at + size > len(data):
-            message = f"has a record beyond the end of {section.name}"
-            raise ElfError(message)
+            raise damaged(f"it has a record beyond the end of {section.name}")
         yield attribute, data[at : at + size]
         at += size
 
 
-def _function_attributes(sections: dict[str, Any]) -> dict[tuple[int, str], int]:
+def _function_attributes(elf: ElfFile) -> dict[tuple[int, str], int]:
     """The records of .nv.info, which name a function each: (attribute, symbol) -> value."""
+    info, symbols = elf.section(".nv.info"), elf.section(".symtab")
     found = {}
-    for attribute, payload in _attributes(sections[".nv.info"]) if ".nv.info" in sections else ():
+    for attribute, payload in _attributes(elf, info) if info is not None else ():
         if attribute in {_REGCOUNT, _FRAME_SIZE}:
             index, value = struct.unpack("<II", payload)
-            found[attribute, sections[".symtab"].get_symbol(index).name] = value
+            found[attribute, symbols.get_symbol(index).name[:LONGEST]] = value
     return found
 
 
-def _kernel(
-    symbol: str, info: Any, sections: dict[str, Any], functions: dict[tuple[int, str], int], sm: int
-) -> KernelImage | None:
-    records = list(_attributes(info))
-    if f".nv.constant0.{symbol}" not in sections:
+def _kernel(symbol: str, info: Any, elf: ElfFile, functions: dict[tuple[int, str], int], sm: int) -> KernelImage | None:
+    if f".nv.constant0.{symbol}" not in elf.sections:
         return None  # a device function: only entry functions have the constant bank of parameters, even of none
     parameters = {}
     threads = 0
-    for attribute, payload in records:
+    for attribute, payload in _attributes(elf, info):
         if attribute == _KPARAM_INFO:
             _, ordinal, offset, packed = struct.unpack("<IHHI", payload)
             parameters[ordinal] = (offset, packed >> 18)
         elif attribute == _REQNTID:
             x, y, z = struct.unpack("<III", payload)
             threads = x * y * z
-    shared = sections.get(f".nv.shared.{symbol}")
+    shared = elf.section(f".nv.shared.{symbol}")
     reserved = _RESERVED_SHARED if sm >= 90 else 0  # noqa: PLR2004 - the SM that introduced it
     return KernelImage(
         symbol=symbol,
         parameters=tuple(parameters[ordinal] for ordinal in sorted(parameters)),
         registers=functions[_REGCOUNT, symbol],
         local_bytes=functions[_FRAME_SIZE, symbol],
-        static_shared=max(0, shared["sh_size"] - reserved) if shared else 0,
+        static_shared=max(0, shared["sh_size"] - reserved) if shared is not None else 0,
         threads=threads,
     )

@@ -30,6 +30,10 @@ __all__ = [
 ]
 
 
+_LONGEST = 2000
+"""Characters of a cause or a place."""
+
+
 class TensoracleError(Exception):
     """Base of every error that hatch-tensoracle raises on purpose: a cause, and a remedy where there is one."""
 
@@ -61,8 +65,8 @@ class BundleError(TensoracleError):
     """The file, and inside it the member, kernel and target, that the defect was found in."""
 
     def __init__(self, cause: str, *, where: str = "", remedy: str = "") -> None:
-        super().__init__(cause, remedy=remedy)
-        self.where = where
+        super().__init__(_cut(cause), remedy=remedy)
+        self.where = _cut(where)
 
     def __str__(self) -> str:
         """Say where, then what."""
@@ -178,3 +182,8 @@ class MissingPluginError(BundleError):
     """A wheel holds no plugin library, or not the one asked for."""
 
     id = "missing-plugin"
+
+
+def _cut(text: str) -> str:
+    """A hostile artifact has names of any length."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -6,13 +6,15 @@ Checks are generators that yield every defect and return the manifests that they
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import IO, TypeVar
 
-from hatch_tensoracle.bundle import CUBIN_ALIGNMENT, Bundle, Ptx
+from hatch_tensoracle._files import open_regular
+from hatch_tensoracle.bundle import CUBIN_ALIGNMENT, MAX_CODE, MAX_MANIFEST, Bundle, Ptx
 from hatch_tensoracle.code_checks import check_code
 from hatch_tensoracle.elf import ElfError, LibraryImage
 from hatch_tensoracle.errors import (
@@ -39,7 +41,9 @@ __all__ = [
     "check_bundle",
     "check_library",
     "check_wheel",
+    "collect",
     "inspect_bundle",
+    "inspect_library",
     "inspect_wheel",
     "manifest_name",
     "shipped_name",
@@ -53,7 +57,9 @@ EXPORTS = ("getCreators", "setLoggerFinder")
 
 _MANIFEST_SECTION = ".tensoracle.manifest"
 _CUBINS_SECTION = ".tensoracle.cubins"
-_MAX_MANIFEST = 64 << 20
+MOST_DEFECTS = 1000
+_MOST_LIBRARIES = 64
+"""In a wheel: all are open at once, each in a megabyte of memory and the rest on disk."""
 _OWN_FILES = re.compile(r"bundle\.json|bundle\.cpp|cubins_\d+\.cpp")
 """What a bundle directory holds beside cubins and PTX."""
 _GPU_LIBRARIES = (
@@ -86,11 +92,19 @@ def inspect_wheel(wheel: str | os.PathLike[str], plugin: str | None = None) -> d
     return _raise_first(check_wheel(Path(wheel), plugin))
 
 
+def inspect_library(library: str | os.PathLike[str]) -> Bundle:
+    """Check a plugin library alone, by what it embeds. Returns its manifest; raises its first defect, or OSError."""
+    with open_regular(Path(library)) as stream:
+        bundle = _raise_first(check_library(stream, str(library)))
+    assert bundle is not None  # noqa: S101 - without a manifest there is a defect
+    return bundle
+
+
 def check_bundle(directory: Path, plugin: Path | None = None) -> Checks[Bundle | None]:
     """Check a bundle directory, and the library built from it."""
     path = directory / "bundle.json"
     try:
-        manifest = path.read_bytes()
+        manifest = _read(path, limit=MAX_MANIFEST)
         bundle = Bundle.parse(manifest, str(path))
     except OSError as error:
         yield ManifestError(f"cannot be read: {error.strerror}", where=str(path))
@@ -100,7 +114,7 @@ def check_bundle(directory: Path, plugin: Path | None = None) -> Checks[Bundle |
         return None
     for entry, code in bundle.codes():
         try:
-            data = (directory / code.file).read_bytes()
+            data = _read(directory / code.file, limit=MAX_CODE)
         except OSError as error:
             missing = MissingPtxError if isinstance(code, Ptx) else MissingCubinError
             yield missing(f"{code.file} cannot be read: {error.strerror}", where=str(path))
@@ -113,7 +127,7 @@ def check_bundle(directory: Path, plugin: Path | None = None) -> Checks[Bundle |
             yield UnexpectedFileError("the manifest does not name it", where=str(file))
     if plugin is not None:
         try:
-            with plugin.open("rb") as stream:
+            with open_regular(plugin) as stream:
                 yield from check_library(stream, str(plugin), manifest)
         except OSError as error:
             yield MissingPluginError(f"cannot be read: {error.strerror}", where=str(plugin))
@@ -136,14 +150,15 @@ def check_wheel(path: Path, plugin: str | None = None) -> Checks[dict[str, Bundl
     """Check a wheel: the archive, its tag, and its library at the path `plugin` or every one it holds."""
     bundles: dict[str, Bundle] = {}
     try:
-        with Wheel(path) as wheel:
+        with Wheel(path) as wheel, contextlib.ExitStack() as stack:
+            # Libraries are copied out first, so that RECORD is compared with what was unpacked for that.
+            libraries = _libraries(wheel, plugin, stack)
             yield from wheel.check_records()
             yield from _check_tag(wheel)
-            libraries = _libraries(wheel) if plugin is None else [plugin]
             if not libraries:
                 yield MissingPluginError("does not hold a library that embeds a bundle", where=str(path))
-            for name in libraries:
-                bundle = yield from _check_plugin(wheel, name)
+            for name, stream in libraries.items():
+                bundle = yield from _check_plugin(wheel, name, stream)
                 if bundle is not None:
                     bundles[name] = bundle
     except WheelError as defect:
@@ -161,6 +176,18 @@ def shipped_name(library: str, file: str) -> str:
     return f"{library.removesuffix('.so')}.bundle/{file}"
 
 
+def collect(checks: Checks[T]) -> tuple[T | None, list[BundleError]]:
+    """What the checks return, and every defect: the first thousand, of an artifact that has more."""
+    defects: list[BundleError] = []
+    with contextlib.closing(checks):
+        while len(defects) < MOST_DEFECTS:
+            try:
+                defects.append(next(checks))
+            except StopIteration as end:
+                return end.value, defects
+    return None, defects
+
+
 def _raise_first(checks: Checks[T]) -> T:
     with contextlib.closing(checks):  # and the files that they have open
         try:
@@ -172,7 +199,7 @@ def _raise_first(checks: Checks[T]) -> T:
 
 def _check_embedded(library: LibraryImage, where: str, manifest: bytes | None) -> Checks[Bundle | None]:
     size, cubins_size = library.section_size(_MANIFEST_SECTION), library.section_size(_CUBINS_SECTION)
-    if size is None or cubins_size is None or size > _MAX_MANIFEST:
+    if size is None or cubins_size is None or size > MAX_MANIFEST:
         yield LibraryError(
             f"embeds no bundle: sections {_MANIFEST_SECTION} of {size} and {_CUBINS_SECTION} of {cubins_size} bytes",
             where=where,
@@ -225,28 +252,42 @@ def _check_linkage(library: LibraryImage, where: str) -> Iterator[BundleError]:
         yield DependencyError(f"carries the search path {search_path}", where=where)
 
 
-def _libraries(wheel: Wheel) -> list[str]:
-    """Shared objects that embed a bundle, and whatever a manifest promises to lie beside."""
+def _libraries(wheel: Wheel, plugin: str | None, stack: contextlib.ExitStack) -> dict[str, IO[bytes] | None]:
+    """Open shared objects that embed a bundle, and whatever a manifest promises to lie beside: None is not there."""
     suffix = manifest_name("")
-    found = {f"{name.removesuffix(suffix)}.so" for name in wheel.names if name.endswith(suffix)}
-    for name in wheel.elf_names:
-        with wheel.open(name) as stream, contextlib.suppress(ElfError):
-            if LibraryImage(stream).section_size(_MANIFEST_SECTION) is not None:
-                found.add(name)
-    return sorted(found)
+    promised = [f"{name.removesuffix(suffix)}.so" for name in wheel.names if name.endswith(suffix)]
+    promised = promised if plugin is None else [plugin]
+    found: dict[str, IO[bytes] | None] = {}
+    for name in promised[: _MOST_LIBRARIES + 1]:
+        found[name] = stack.enter_context(wheel.open(name)) if name in wheel.names else None
+    for name in wheel.elf_names if plugin is None else ():
+        if name not in found and len(found) <= _MOST_LIBRARIES:
+            stream = wheel.open(name)
+            if _embeds_manifest(stream):
+                found[name] = stack.enter_context(stream)
+            else:
+                stream.close()
+    if len(found) > _MOST_LIBRARIES:
+        raise WheelError(f"has more than {_MOST_LIBRARIES} plugin libraries", where=str(wheel.path))
+    return dict(sorted(found.items()))
 
 
-def _check_plugin(wheel: Wheel, name: str) -> Checks[Bundle | None]:
+def _embeds_manifest(stream: IO[bytes]) -> bool:
+    try:
+        return LibraryImage(stream).section_size(_MANIFEST_SECTION) is not None
+    except ElfError:
+        return False
+
+
+def _check_plugin(wheel: Wheel, name: str, stream: IO[bytes] | None) -> Checks[Bundle | None]:
     beside = manifest_name(name)
-    if name not in wheel.names:
+    if stream is None:
         yield MissingPluginError(f"does not hold `{name}`", where=str(wheel.path))
         return None
     if beside not in wheel.names:
         yield ManifestError("is missing", where=f"{wheel.path}: {beside}")
         return None
-    with wheel.open(name) as stream:
-        where = f"{wheel.path}: {name}"
-        bundle = yield from check_library(stream, where, wheel.read(beside, limit=_MAX_MANIFEST))
+    bundle = yield from check_library(stream, f"{wheel.path}: {name}", wheel.read(beside, limit=MAX_MANIFEST))
     if bundle is not None:
         yield from _check_shipped(wheel, name, bundle)
     return bundle
@@ -264,6 +305,15 @@ def _check_shipped(wheel: Wheel, library: str, bundle: Bundle) -> Iterator[Bundl
         else:
             missing = MissingPtxError if isinstance(code, Ptx) else MissingCubinError
             yield missing("is missing, others are there", where=f"{wheel.path}: {name}")
+
+
+def _read(path: Path, *, limit: int) -> bytes:
+    """The whole file. Raises OSError, also for more than `limit` bytes."""
+    with open_regular(path) as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"it has more than {limit} bytes", str(path))
+    return data
 
 
 def _check_tag(wheel: Wheel) -> Iterator[BundleError]:

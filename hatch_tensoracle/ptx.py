@@ -10,14 +10,18 @@ __all__ = ["PtxEntry", "PtxError", "PtxImage", "read_ptx"]
 
 # Nothing here goes back over what it has read, so that hostile text costs no more time than any other.
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
-_HEADER = re.compile(r"\s*\.version\s+(\d{1,3}\.\d{1,3})\s+\.target\s+([\w, ]{1,80}?)\s+\.address_size\s+64\s")
+_HEADER = re.compile(
+    r"\s*+\.version\s++(\d{1,3}\.\d{1,3})\s++\.target\s++(\w++(?:[ ]*+,[ ]*+\w++)*+)\s++\.address_size\s++64\s"
+)
 _ENTRY = re.compile(r"\s++([A-Za-z_$%][\w$]*+)\s*+(?:\(([^()]*+)\))?([^()]*+)")
 _PARAMETER = re.compile(
-    r"\s*\.param\s+(?:\.align\s+\d+\s+)?\.[busf](8|16|32|64)\s+"
-    r"(?:\.ptr\s+(?:\.\w+\s+)?(?:\.align\s+\d+\s+)?)?[\w$%]+(?:\[(\d{1,9})\])?\s*"
+    r"\s*+\.param\s++(?:\.align\s++\d++\s++)?+\.[busf](8|16|32|64)\s++"
+    r"(?:\.ptr\s++(?:\.(?!align\s)\w++\s++)?+(?:\.align\s++\d++\s++)?+)?+[\w$%]++(?:\[(\d{1,9})\])?+\s*+"
 )
-_THREADS = re.compile(r"\.reqntid\s+(\d{1,9})(?:\s*,\s*(\d{1,9}))?(?:\s*,\s*(\d{1,9}))?\s")
-_SHARED = re.compile(r"(?<!\.extern)\s\.shared\s+\.(?:align|b8|b16|b32|b64)\s")
+_THREADS = re.compile(r"\.reqntid\s++(\d{1,9})(?:\s*+,\s*+(\d{1,9}))?+(?:\s*+,\s*+(\d{1,9}))?+\s")
+_SHARED = re.compile(r"(?<!\.extern)\s\.shared\s++\.(?:align|b8|b16|b32|b64)\s")
+_MOST_ENTRIES = 100
+"""A module of ours has one."""
 
 
 class PtxError(Exception):
@@ -66,6 +70,9 @@ def read_ptx(data: bytes) -> PtxImage:
     opened, closed = code.count("{"), code.count("}")
     if opened != closed:
         message = f"opens {opened} braces and closes {closed}: a part is missing"
+        raise PtxError(message)
+    if (count := code.count(".entry")) > _MOST_ENTRIES:
+        message = f"has {count} entry functions"
         raise PtxError(message)
     heads = [head for head in re.split("[{}]", code) if ".entry" in head]
     return PtxImage(

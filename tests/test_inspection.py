@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from helpers.sections import change_section
 from helpers.tools import assemble, run, tool
 
 from hatch_tensoracle import Bundle, inspect_bundle, inspect_wheel
+from hatch_tensoracle.bundle import MAX_CODE
 from hatch_tensoracle.elf import read_cubin
 from hatch_tensoracle.errors import (
     BundleError,
@@ -44,7 +47,8 @@ from hatch_tensoracle.errors import (
     ScratchError,
     UnexpectedFileError,
 )
-from hatch_tensoracle.inspection import check_bundle, check_library, manifest_name
+from hatch_tensoracle.inspection import MOST_DEFECTS, check_bundle, check_library, inspect_library, manifest_name
+from hatch_tensoracle.inspection import collect as collect_defects
 
 
 @pytest.fixture
@@ -288,6 +292,65 @@ def test_a_file_outside_is_not_even_opened(bundle: Path, tmp_path: Path) -> None
     change_cubins(bundle, "sm86", file="cubins/../../outside.cubin")
     (defect,) = expect(bundle, ManifestError)
     assert "must be a plain file name below cubins/" in defect.cause
+
+
+@pytest.mark.parametrize("name", ["bundle.json", "cubins/{cubin}"])
+@pytest.mark.parametrize("kind", ["pipe", "endless device"])
+def test_what_is_no_file_is_not_waited_for(bundle: Path, name: str, kind: str) -> None:
+    path = bundle / name.format(cubin=cubin_of(bundle, "sm86").name)
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    (defect,) = expect(bundle, ManifestError if path.name == "bundle.json" else MissingCubinError)
+    assert "cannot be read: is not a regular file" in defect.cause
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        pytest.param(b"[" * 100_000 + b"]" * 100_000, "is not JSON: maximum recursion depth", id="deep"),
+        pytest.param(b'{"schema": ' + b"[" * 900 + b"]" * 900 + b"}", "has schema [[[[[[[...]]]]]]]", id="deep schema"),
+        pytest.param(b"[" + b"[]," * 500_001 + b"[]]", "bytes and some 1000004 values; at most", id="many values"),
+        pytest.param(b'{"schema": 1, "x": ' + b"1" * 5000 + b"}", "is not JSON: Exceeds the limit", id="a long number"),
+        pytest.param(b'{"schema": 1e999}', "has schema inf; this", id="an infinite number"),
+        pytest.param(b'{"schema": 1, "digest": "\\ud800"}', "entries: is missing", id="half a character"),
+        pytest.param(b'"' + b"x" * (16 << 20) + b'"', "has 16777218 bytes", id="a long text"),
+        pytest.param(b"\xff\xfe{}", "is not JSON: ", id="other encoding"),
+    ],
+)
+def test_json_that_is_deep_or_huge_is_a_bad_manifest(text: bytes, cause: str) -> None:
+    tracemalloc.start()
+    with pytest.raises(ManifestError) as caught:
+        Bundle.parse(text, "bundle.json")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert cause in caught.value.cause
+    assert len(str(caught.value)) < 3000
+    assert peak < 1 << 25
+
+
+def test_a_cubin_beyond_any_size_is_not_read(bundle: Path) -> None:
+    with cubin_of(bundle, "sm86").open("ab") as file:
+        file.truncate(MAX_CODE + 1)
+    (defect,) = expect(bundle, MissingCubinError)
+    assert f"cannot be read: it has more than {MAX_CODE} bytes" in defect.cause
+
+
+def test_no_more_than_a_thousand_defects_are_listed(bundle: Path) -> None:
+    for i in range(MOST_DEFECTS + 100):
+        (bundle / f"stale{i}").touch()
+    value, defects = collect_defects(check_bundle(bundle))
+    assert (value, len(defects)) == (None, MOST_DEFECTS)
+
+
+def test_a_library_alone_is_inspected_by_what_it_embeds(tiny_bundle: Path, tmp_path: Path) -> None:
+    library = link_library(tiny_bundle, tmp_path / "libpkg.so")
+    assert inspect_library(str(library)) == inspect_bundle(tiny_bundle)
+    library = link_library(tiny_bundle, tmp_path / "libpkg.so", exports=[])
+    with pytest.raises(ExportError):
+        inspect_library(library)
 
 
 # PTX
@@ -618,8 +681,8 @@ def test_a_cubin_is_no_library(tiny_bundle: Path) -> None:
 
 
 def test_sections_that_claim_to_be_huge_are_read_as_far_as_they_go(bundle: Path, tmp_path: Path) -> None:
-    """A cubin of a petabyte, in a section of a petabyte."""
-    change_cubins(bundle, "sm86", size=1 << 50)
+    """Three cubins of as many bytes as are read, in a section of a petabyte."""
+    change_cubins(bundle, "sm86", size=MAX_CODE)
     library = link_library(bundle, tmp_path / "lib.so")
     library.write_bytes(change_section(library.read_bytes(), ".tensoracle.cubins", size=1 << 51))
     with library.open("rb") as stream:

@@ -39,12 +39,27 @@ LAYERS = {
     "arrays": Layer(("hatch_tensoracle._arrays",), below=("leaves",), third_party=("numpy",)),
     "process": Layer(("hatch_tensoracle._process",), below=("leaves",)),
     "formats": Layer(
-        tuple(f"hatch_tensoracle.{name}" for name in ("elf", "manylinux", "ptx")), third_party=("elftools",)
+        tuple(f"hatch_tensoracle.{name}" for name in ("_elf_reader", "elf", "manylinux", "ptx")),
+        third_party=("elftools",),
     ),
     "manifest": Layer(("hatch_tensoracle.bundle",), below=("leaves",)),
     "code checks": Layer(("hatch_tensoracle.code_checks",), below=("leaves", "manifest", "formats")),
     "inspection": Layer(
-        ("hatch_tensoracle.wheel", "hatch_tensoracle.inspection", "hatch_tensoracle.report"),
+        tuple(
+            f"hatch_tensoracle.{name}"
+            for name in (
+                "_archive",
+                "_markup",
+                "advice",
+                "comparison",
+                "heat_map",
+                "html_report",
+                "inspection",
+                "occupancy",
+                "report",
+                "wheel",
+            )
+        ),
         below=("leaves", "manifest", "formats", "code checks"),
         third_party=("rich",),
     ),

@@ -121,3 +121,10 @@ def test_a_megabyte_of_hostile_text_is_read_at_once(text: str) -> None:
     with contextlib.suppress(PtxError):
         read_ptx((HEADER + text).encode())
     assert time.process_time() - start < 5, "a quadratic reader takes minutes"
+
+
+def test_a_megabyte_of_blanks_in_the_head_is_read_at_once() -> None:
+    start = time.process_time()
+    with pytest.raises(PtxError, match="does not begin with"):
+        read_ptx(b".version 8.0 .target" + b" " * 1_000_000)
+    assert time.process_time() - start < 5, "a quadratic reader takes minutes"

@@ -25,7 +25,8 @@ from hatch_tensoracle.errors import (
     TagError,
     WheelError,
 )
-from hatch_tensoracle.inspection import check_wheel
+from hatch_tensoracle.inspection import MOST_DEFECTS, check_wheel
+from hatch_tensoracle.inspection import collect as collect_defects
 from hatch_tensoracle.wheel import Wheel
 
 
@@ -199,10 +200,10 @@ def test_a_file_beyond_any_size_is_not_unpacked(tmp_path: Path, files: Mapping[s
 
 
 def test_a_bomb_is_read_in_little_memory(tmp_path: Path, files: Mapping[str, bytes]) -> None:
-    """A quarter of a gigabyte of zeros, that takes a quarter of a megabyte in the wheel."""
+    """An eighth of a gigabyte of zeros, that takes an eighth of a megabyte in the wheel."""
     wheel = write_wheel(tmp_path, files)
     with zipfile.ZipFile(wheel, "a", zipfile.ZIP_DEFLATED) as archive, archive.open("pkg/zeros", "w") as member:
-        for _ in range(256):
+        for _ in range(128):
             member.write(bytes(1 << 20))
     tracemalloc.start()
     defects, _ = collect(check_wheel(wheel))
@@ -212,19 +213,39 @@ def test_a_bomb_is_read_in_little_memory(tmp_path: Path, files: Mapping[str, byt
     assert peak < 1 << 25
 
 
-@pytest.mark.parametrize("beside", ["pkg/libpkg.bundle.json", f"{DIST_INFO}/RECORD", f"{DIST_INFO}/WHEEL"])
-def test_a_text_of_any_size_is_not_read_whole(tmp_path: Path, files: Mapping[str, bytes], beside: str) -> None:
+def test_a_greater_bomb_is_not_unpacked_at_all(tmp_path: Path, files: Mapping[str, bytes]) -> None:
+    """More than a hundred times the archive, in one file or in many."""
+    wheel = write_wheel(tmp_path, files)
+    with zipfile.ZipFile(wheel, "a", zipfile.ZIP_DEFLATED) as archive:
+        for i in range(5):
+            with archive.open(f"pkg/zeros{i}", "w") as member:
+                for _ in range(32):
+                    member.write(bytes(1 << 20))
+    (defect,) = expect(wheel, WheelError)
+    assert f"unpacks to {(160 << 20) + sum(map(len, files.values()))}"[:12] in defect.cause
+    assert (
+        f"of {wheel.stat().st_size} bytes at most {(128 << 20) + 100 * wheel.stat().st_size} are read" in defect.cause
+    )
+
+
+@pytest.mark.parametrize(
+    ("beside", "limit"), [("pkg/libpkg.bundle.json", 16), (f"{DIST_INFO}/RECORD", 16), (f"{DIST_INFO}/WHEEL", 1)]
+)
+def test_a_text_of_any_size_is_not_read_whole(
+    tmp_path: Path, files: Mapping[str, bytes], beside: str, limit: int
+) -> None:
     """These are held in memory, so they have a limit of their own."""
     wheel = tmp_path / "pkg-1.0-py3-none-linux_x86_64.whl"
-    small = {f"{DIST_INFO}/RECORD": b"", f"{DIST_INFO}/WHEEL": b"Tag: py3-none-linux_x86_64\n", **files}
+    small = {f"{DIST_INFO}/RECORD": b"\n", f"{DIST_INFO}/WHEEL": b"Tag: py3-none-linux_x86_64\n", **files}
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in small.items():
             with archive.open(name, "w") as member:
                 member.write(data)
-                for _ in range(65 if name == beside else 0):
+                for _ in range(limit if name == beside else 0):
                     member.write(b" " * (1 << 20))
     defects, _ = collect(check_wheel(wheel))
-    assert f"{wheel}: {beside}: has more than {64 << 20} bytes" in [str(defect) for defect in defects]
+    size = len(small[beside]) + (limit << 20)
+    assert f"{wheel}: {beside}: has {size} bytes, more than {limit << 20}" in [str(defect) for defect in defects]
 
 
 def test_any_changed_bytes_give_a_defect_or_a_good_wheel(tmp_path: Path, files: Mapping[str, bytes]) -> None:
@@ -318,6 +339,12 @@ def rewritten(tmp_path: Path, files: Mapping[str, bytes], change: Callable[[str]
             id="no digest",
         ),
         pytest.param(
+            lambda record: record + "pkg/__init__.py,sha256=AAAA,0\n",
+            "pkg/__init__.py",
+            "RECORD names it twice",
+            id="a file twice",
+        ),
+        pytest.param(
             lambda record: record.replace("pkg/__init__.py,", "pkg/__init__.py;"),
             "pkg/__init__.py",
             "RECORD does not name it",
@@ -356,6 +383,17 @@ def test_longer_digests_are_accepted(tmp_path: Path, files: Mapping[str, bytes])
 )
 def test_a_record_that_is_none_is_refused(tmp_path: Path, files: Mapping[str, bytes], record: str) -> None:
     assert isinstance(expect_first(write_wheel(tmp_path, files, record=record)), WheelError)
+
+
+def test_a_record_of_millions_of_files_is_read_in_little_memory(tmp_path: Path, files: Mapping[str, bytes]) -> None:
+    """Its rows are not kept, and no more defects are made than are listed."""
+    wheel = write_wheel(tmp_path, files, record="a,,\n" * 1_000_000)
+    tracemalloc.start()
+    value, defects = collect_defects(check_wheel(wheel))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (value, len(defects)) == (None, MOST_DEFECTS)
+    assert peak < 1 << 26
 
 
 @pytest.mark.parametrize("name", ["RECORD", "WHEEL"])
@@ -489,6 +527,15 @@ def test_every_plugin_of_a_wheel_is_checked(tmp_path: Path, files: Mapping[str, 
     assert list(inspect_wheel(wheel, plugin="pkg/more/libsecond.so")) == ["pkg/more/libsecond.so"]
 
 
+@pytest.mark.parametrize("name", ["pkg/lib{}.bundle.json", "pkg/lib{}.so"], ids=["promised", "found"])
+def test_a_wheel_of_any_number_of_plugins_is_refused(tmp_path: Path, files: Mapping[str, bytes], name: str) -> None:
+    """Each would be open, as a file or in memory."""
+    data = files[name.format("pkg")]
+    wheel = write_wheel(tmp_path, {**files, **{name.format(i): data for i in range(64)}})
+    (defect,) = expect(wheel, WheelError)
+    assert defect.cause == "has more than 64 plugin libraries"
+
+
 def test_the_defect_of_one_plugin_does_not_hide_the_other(tmp_path: Path, files: Mapping[str, bytes]) -> None:
     wheel = write_wheel(tmp_path, {**files, "pkg/libsecond.so": files["pkg/libpkg.so"]})
     defects, bundles = collect(check_wheel(wheel))
@@ -543,7 +590,7 @@ def test_a_file_is_read_up_to_a_limit(tmp_path: Path, files: Mapping[str, bytes]
     size = len(files["pkg/libpkg.so"])
     with Wheel(write_wheel(tmp_path, files)) as wheel:
         assert wheel.read("pkg/libpkg.so", limit=size) == files["pkg/libpkg.so"]
-        with pytest.raises(WheelError, match=f"has more than {size - 1} bytes"):
+        with pytest.raises(WheelError, match=f"has {size} bytes, more than {size - 1}"):
             wheel.read("pkg/libpkg.so", limit=size - 1)
 
 

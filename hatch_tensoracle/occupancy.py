@@ -1,0 +1,90 @@
+"""How many warps of a kernel can be resident on a multiprocessor at once.
+
+Limits are those of the CUDA C++ Programming Guide 13.0, appendix Compute Capabilities, table "Technical Specifications
+per Compute Capability". In what portions registers and shared memory are handed out, and that from 8.0 on a block takes
+a kilobyte of shared memory more, says cuda_occupancy.h of CUDA 12.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hatch_tensoracle.bundle import Cubin
+from hatch_tensoracle.targets import TARGETS
+
+__all__ = ["Occupancy", "occupancy_of"]
+
+_WARP = 32
+_REGISTERS = 64 << 10
+"""32-bit registers of a multiprocessor, and the most of one block."""
+_REGISTER_UNIT = 256
+"""Registers of a warp are a multiple of it."""
+_PARTITIONS = 4
+"""A multiprocessor has four parts with a quarter of the registers each; a warp stays in one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Limits:
+    """Of one multiprocessor."""
+
+    blocks: int
+    warps: int
+    shared: int
+    """Bytes."""
+    shared_unit: int = 128
+    reserved_shared: int = 1024
+    """Bytes of each block that the system takes."""
+
+
+_LARGE = _Limits(blocks=32, warps=64, shared=228 << 10)
+_LIMITS = {
+    75: _Limits(blocks=16, warps=32, shared=64 << 10, shared_unit=256, reserved_shared=0),
+    80: _Limits(blocks=32, warps=64, shared=164 << 10),
+    86: _Limits(blocks=16, warps=48, shared=100 << 10),
+    87: _Limits(blocks=16, warps=48, shared=164 << 10),
+    89: _Limits(blocks=24, warps=48, shared=100 << 10),
+    90: _LARGE,
+    100: _LARGE,
+    103: _LARGE,
+    120: _Limits(blocks=24, warps=48, shared=100 << 10),
+    121: _Limits(blocks=24, warps=48, shared=100 << 10),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occupancy:
+    """What one multiprocessor holds of a kernel."""
+
+    blocks: int
+    warps: int
+    most_warps: int
+    """Of the multiprocessor."""
+    limit: str
+    """What is used up first: `registers`, `shared memory`, `warps` or `blocks`."""
+
+    @property
+    def fraction(self) -> float:
+        """Resident warps, of those that there can be."""
+        return self.warps / self.most_warps
+
+
+def occupancy_of(cubin: Cubin) -> Occupancy:
+    """Theoretical occupancy: of a grid that is large enough, launched with the threads and memory of the manifest."""
+    limits = _LIMITS[TARGETS[cubin.target].sm]
+    warps = max(1, -(-cubin.threads // _WARP))
+    registers = _up(max(1, cubin.registers) * _WARP, _REGISTER_UNIT)
+    shared = _up(cubin.static_shared + cubin.dynamic_shared + limits.reserved_shared, limits.shared_unit)
+    by_registers = _REGISTERS // _PARTITIONS // registers * _PARTITIONS // warps
+    fitting = {
+        "warps": limits.warps // warps,
+        "blocks": limits.blocks,
+        "registers": by_registers if _up(warps, _PARTITIONS) * registers <= _REGISTERS else 0,
+        "shared memory": limits.shared // shared if shared else limits.blocks,
+    }
+    limit = min(fitting, key=fitting.__getitem__)
+    blocks = max(0, fitting[limit])
+    return Occupancy(blocks=blocks, warps=blocks * warps, most_warps=limits.warps, limit=limit)
+
+
+def _up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
