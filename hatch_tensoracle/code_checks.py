@@ -157,4 +157,4 @@ def _layout(sizes: list[int]) -> tuple[tuple[int, int], ...]:
 
 
 def _shown(parameters: tuple[tuple[int, int], ...]) -> str:
-    return " ".join(f"{offset}+{size}" for offset, size in parameters)
+    return " ".join(f"{offset}+{size}" for offset, size in parameters) or "none"
