@@ -431,6 +431,12 @@ def test_arrays_of_a_gpu_are_brought_over_in_blocks(monkeypatch: pytest.MonkeyPa
 def test_arrays_that_speak_dlpack_alone_are_read() -> None:
     class Foreign:
         def __init__(self, array: Any) -> None:
-            self.__dlpack__, self.__dlpack_device__ = array.__dlpack__, array.__dlpack_device__
+            self._array = array
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return self._array.__dlpack__(**options)
+
+        def __dlpack_device__(self) -> Any:
+            return self._array.__dlpack_device__()
 
     assert compare_outputs(Foreign(np.array([1.0, 2.0])), np.array([1.0, 3.0])).max_absolute_error == 1.0
