@@ -195,12 +195,16 @@ class _Kernels:
 
     def _set_aside(self, data: bytes) -> None:
         """TensorRT has told its logger why: another GPU, version or driver, or damage."""
-        try:
-            refused = self.file.set_aside(data) if self.file is not None else None
-        except OSError as error:
-            refused = None
-            _LOG.warning("the runtime cache cannot be set aside: %s", error)
-        _LOG.warning("TensorRT refuses the runtime cache %s, which is now %s", self.file and self.file.path, refused)
+        refused = None
+        if self.file is not None:
+            try:
+                refused = self.file.set_aside(data)
+            except (OSError, RuntimeError) as error:
+                _LOG.warning("the runtime cache cannot be set aside: %s", error)
+        if self.file is None or refused is None:
+            _LOG.warning("TensorRT refuses %d bytes of a runtime cache", len(data))
+        else:
+            _LOG.warning("TensorRT refuses the runtime cache %s, which is now %s", self.file.path, refused)
 
 
 def _digest(data: bytes) -> bytes:
