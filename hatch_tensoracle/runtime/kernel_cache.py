@@ -76,15 +76,19 @@ class RuntimeCache:
         return self._kernels.save()
 
     def autosave(self, stream: BinaryIO | None = None) -> None:
-        """Save it to its file, if it has one, or to a stream from its start. An error is logged, not raised."""
+        """Save it to its file, if it has one, or to a stream from its start, if there is something to save.
+
+        An error is logged, not raised.
+        """
         if stream is None:
             self._kernels.save()
             return
         try:
-            if stream.seekable():
-                stream.seek(0)
-                stream.truncate()
-            self.save(stream)
+            if data := self._kernels.serialized():
+                if stream.seekable():
+                    stream.seek(0)
+                    stream.truncate()
+                stream.write(data)
         except Exception as error:  # noqa: BLE001 - a cache is not worth an execution
             _LOG.warning("the runtime cache cannot be saved: %s", error)
 
