@@ -85,7 +85,6 @@ def graphs(opened: Opener) -> CudaGraphs:
 
 def test_the_first_execution_is_captured_and_later_ones_replay_it(opened: Opener) -> None:
     with enable_cudagraphs(EngineExecution(opened(**FIXED))) as graphs:
-        assert isinstance(graphs, CudaGraphs)
         assert contexts() == 0
         graphs.enqueue(AT, stream=STREAM)
         assert steps() == WARMED
@@ -283,7 +282,6 @@ def test_outputs_of_any_size_are_refused(opened: Opener) -> None:
         falling.enqueue({"x": 256}, stream=STREAM)
         assert steps() == ["execute_async_v3"]
         assert falling.get_tensor_shape("y") == (6, 2)
-        assert isinstance(falling, CudaGraphs)
         assert falling.statistics.eager == 1
 
 
@@ -451,8 +449,8 @@ def test_wrong_options_are_refused(opened: Opener, opened_rtx: Opener) -> None:
         enable_cudagraphs(standard, "whole_graph_capture")
     for execution in (standard, rtx):
         with pytest.raises(ValueError, match="cuda_graph_strategy must be one of disabled, whole_graph_capture"):
-            enable_cudagraphs(execution, "yes")  # type: ignore[arg-type]
+            enable_cudagraphs(execution, "yes")  # type: ignore[call-overload]
         with pytest.raises(ValueError, match="limit is 0, must be at least 1"):
             enable_cudagraphs(execution, limit=0)
     with pytest.raises(ValueError, match="with a strategy the graphs are TensorRT-RTX's"):
-        enable_cudagraphs(rtx, "whole_graph_capture", fallback=True)
+        enable_cudagraphs(rtx, "whole_graph_capture", fallback=True)  # type: ignore[call-overload]
