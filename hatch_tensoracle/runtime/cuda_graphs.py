@@ -6,7 +6,7 @@ import contextlib
 import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Self, SupportsIndex, cast
+from typing import Any, Self, SupportsIndex, cast, overload
 
 from hatch_tensoracle.runtime.addresses import checked_count, checked_stream
 from hatch_tensoracle.runtime.captured_execution import CapturedExecution, capture_state, refusals
@@ -30,6 +30,19 @@ _LEGACY = {0, 1}
 """The default stream's handle, and CU_STREAM_LEGACY, which is the same stream."""
 
 
+@overload
+def enable_cudagraphs(
+    execution: EngineExecution,
+    cuda_graph_strategy: None = None,
+    *,
+    limit: int = _LIMIT,
+    pad_to: Mapping[str, Sequence[int]] | None = None,
+    fallback: bool = False,
+) -> CudaGraphs: ...
+@overload
+def enable_cudagraphs(
+    execution: EngineExecution, cuda_graph_strategy: CudaGraphStrategy
+) -> contextlib.AbstractContextManager[EngineExecution]: ...
 def enable_cudagraphs(
     execution: EngineExecution,
     cuda_graph_strategy: CudaGraphStrategy | None = None,
@@ -37,7 +50,7 @@ def enable_cudagraphs(
     limit: int = _LIMIT,
     pad_to: Mapping[str, Sequence[int]] | None = None,
     fallback: bool = False,
-) -> contextlib.AbstractContextManager[EngineExecution | CudaGraphs]:
+) -> CudaGraphs | contextlib.AbstractContextManager[EngineExecution]:
     """Execute by CUDA graphs for the length of a block.
 
     With a strategy, which is TensorRT-RTX's own, the execution has that for the block and is what it is inside. Without

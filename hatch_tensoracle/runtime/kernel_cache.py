@@ -76,15 +76,19 @@ class RuntimeCache:
         return self._kernels.save()
 
     def autosave(self, stream: BinaryIO | None = None) -> None:
-        """Save it to its file, if it has one, or to a stream from its start. An error is logged, not raised."""
+        """Save it to its file, if it has one, or to a stream from its start, if there is something to save.
+
+        An error is logged, not raised.
+        """
         if stream is None:
             self._kernels.save()
             return
         try:
-            if stream.seekable():
-                stream.seek(0)
-                stream.truncate()
-            self.save(stream)
+            if data := self._kernels.serialized():
+                if stream.seekable():
+                    stream.seek(0)
+                    stream.truncate()
+                stream.write(data)
         except Exception as error:  # noqa: BLE001 - a cache is not worth an execution
             _LOG.warning("the runtime cache cannot be saved: %s", error)
 
@@ -195,12 +199,16 @@ class _Kernels:
 
     def _set_aside(self, data: bytes) -> None:
         """TensorRT has told its logger why: another GPU, version or driver, or damage."""
-        try:
-            refused = self.file.set_aside(data) if self.file is not None else None
-        except OSError as error:
-            refused = None
-            _LOG.warning("the runtime cache cannot be set aside: %s", error)
-        _LOG.warning("TensorRT refuses the runtime cache %s, which is now %s", self.file and self.file.path, refused)
+        refused = None
+        if self.file is not None:
+            try:
+                refused = self.file.set_aside(data)
+            except (OSError, RuntimeError) as error:
+                _LOG.warning("the runtime cache cannot be set aside: %s", error)
+        if self.file is None or refused is None:
+            _LOG.warning("TensorRT refuses %d bytes of a runtime cache", len(data))
+        else:
+            _LOG.warning("TensorRT refuses the runtime cache %s, which is now %s", self.file.path, refused)
 
 
 def _digest(data: bytes) -> bytes:

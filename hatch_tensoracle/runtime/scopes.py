@@ -5,21 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any, BinaryIO, Protocol, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from hatch_tensoracle.runtime.kernel_cache import RuntimeCache
 from hatch_tensoracle.runtime.settings import RuntimeSettings
 from hatch_tensoracle.runtime.settings_slot import CHANGING, SettingsSlot
 
-__all__ = ["HasSettings", "runtime_cache", "runtime_config"]
-
-
-class HasSettings(Protocol):
-    """A handle or an execution."""
-
-    @property
-    def settings_slot(self) -> SettingsSlot:
-        """Where it keeps its runtime settings."""
+__all__ = ["runtime_cache", "runtime_config"]
 
 
 TargetsT = TypeVar("TargetsT")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from testing.child import in_child
 
+from gpu.test_capture import closed_gate
 from gpu.work import KINDS, Execution, session
 from hatch_tensoracle.runtime.cuda_graph import CudaGraph
 from hatch_tensoracle.runtime.graph_pool import GraphPool
@@ -79,6 +80,28 @@ def test_a_graph_is_right_on_new_numbers_and_at_new_addresses(library: Path, kin
             execution.outputs, execution.values = after
         found = pool.statistics
         assert (found.captures, found.replays, found.updates, found.eager) == (1, 4, 2, 1)
+        pool.clear()
+
+
+@in_child
+def test_an_update_leaves_launches_alone_that_are_under_way(library: Path) -> None:
+    with session(library) as at:
+        execution, stream = Execution(at, KINDS[0], shape_of(KINDS[0])), at.context.create_stream()
+        pool: GraphPool[object, PluginWork] = GraphPool(1)
+        run(pool, 0, execution, stream.handle)
+        stream.synchronize()
+        execution.fill(7)
+        with closed_gate(at.cuda, stream):
+            run(pool, 0, execution, stream.handle)
+            former = execution.values, execution.outputs
+            execution.allocate()
+            run(pool, 0, execution, stream.handle)
+        stream.synchronize()
+        execution.check()
+        execution.values, execution.outputs = former
+        execution.check()
+        found = pool.statistics
+        assert (found.captures, found.updates, found.replays) == (1, 1, 2)
         pool.clear()
 
 

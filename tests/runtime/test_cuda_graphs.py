@@ -60,7 +60,7 @@ class Driver:
         return {910: "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE"}.get(code, f"error {code}")
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     found = Driver()
     monkeypatch.setattr(graph_module, "driver", lambda: found)
@@ -79,15 +79,12 @@ def contexts() -> int:
 
 
 @pytest.fixture
-def graphs(opened: Opener, driver: Driver) -> CudaGraphs:
-    assert driver
+def graphs(opened: Opener) -> CudaGraphs:
     return CudaGraphs(EngineExecution(opened(x=X, y=Y)))
 
 
-@pytest.mark.usefixtures("driver")
 def test_the_first_execution_is_captured_and_later_ones_replay_it(opened: Opener) -> None:
     with enable_cudagraphs(EngineExecution(opened(**FIXED))) as graphs:
-        assert isinstance(graphs, CudaGraphs)
         assert contexts() == 0
         graphs.enqueue(AT, stream=STREAM)
         assert steps() == WARMED
@@ -116,8 +113,7 @@ def test_each_profile_and_shape_has_a_graph_and_a_context_that_nothing_changes(g
     assert {call[0] for call in JOURNAL} == {"cuGraphLaunch"}
 
 
-def test_a_profile_can_be_chosen(opened: Opener, driver: Driver) -> None:
-    assert driver
+def test_a_profile_can_be_chosen(opened: Opener) -> None:
     wide = [[1, 2], [32, 2], [64, 2]]
     graphs = CudaGraphs(EngineExecution(opened(x=tensor("INPUT", (-1, 2), profiles=[SMALL, wide]), y=Y)))
     graphs.set_input_shapes({"x": (4, 2)})
@@ -151,9 +147,8 @@ def test_a_graph_that_cannot_be_updated_is_made_anew(graphs: CudaGraphs, driver:
     assert (graphs.statistics.captures, graphs.statistics.updates) == (2, 0)
 
 
-def test_outputs_over_inputs_keep_the_input_s_address(opened: Opener, driver: Driver) -> None:
+def test_outputs_over_inputs_keep_the_input_s_address(opened: Opener) -> None:
     """Each call executes once, so that what is written over is written over once."""
-    assert driver
     graphs = CudaGraphs(EngineExecution(opened(x=tensor("INPUT", (5,)), y=tensor("OUTPUT", (5,), aliased="x"))))
     for address in (256, 256, 512):
         graphs.enqueue({"x": address, "y": address}, stream=STREAM)
@@ -182,8 +177,7 @@ def test_wrong_addresses_are_refused_and_the_graph_stays(
     assert steps() == ["cuGraphLaunch"]
 
 
-def test_the_least_recently_used_graph_and_its_context_make_room(opened: Opener, driver: Driver) -> None:
-    assert driver
+def test_the_least_recently_used_graph_and_its_context_make_room(opened: Opener) -> None:
     gc.collect()
     graphs = CudaGraphs(EngineExecution(opened(workspace=100, x=X, y=Y)), limit=2)
     for rows in (1, 2, 1):
@@ -202,8 +196,7 @@ def test_the_least_recently_used_graph_and_its_context_make_room(opened: Opener,
     assert graphs.statistics.bytes == before.bytes == 2 * 100 * 16  # of the profile's largest shape, twice
 
 
-def test_the_caller_s_workspace_is_shared_and_another_one_means_other_graphs(opened: Opener, driver: Driver) -> None:
-    assert driver
+def test_the_caller_s_workspace_is_shared_and_another_one_means_other_graphs(opened: Opener) -> None:
     execution = EngineExecution(opened(workspace=100, x=X, y=Y), caller_workspace=True)
     execution.set_workspace(0x1000, 1600)
     graphs = CudaGraphs(execution)
@@ -235,8 +228,7 @@ def test_a_graph_is_captured_ahead_of_time_for_the_optimum_or_what_is_asked_for(
         graphs.capture(AT, profile=2, stream=STREAM)
 
 
-def test_shapes_without_a_graph_are_padded_where_the_author_says_so(opened: Opener, driver: Driver) -> None:
-    assert driver
+def test_shapes_without_a_graph_are_padded_where_the_author_says_so(opened: Opener) -> None:
     graphs = CudaGraphs(EngineExecution(opened(x=X, y=Y)), pad_to={"x": [0]})
     for rows in (8, 4):
         graphs.capture(AT, {"x": (rows, 2)}, stream=STREAM)
@@ -253,8 +245,7 @@ def test_shapes_without_a_graph_are_padded_where_the_author_says_so(opened: Open
 
 
 @pytest.mark.parametrize("pad_to", [{"x": [1]}, {"y": [0]}, {"z": [0]}])
-def test_only_axes_that_vary_are_padded(opened: Opener, driver: Driver, pad_to: Any) -> None:
-    assert driver
+def test_only_axes_that_vary_are_padded(opened: Opener, pad_to: Any) -> None:
     with pytest.raises(ValueError, match=r"pad_to: axes .* do not vary"):
         enable_cudagraphs(EngineExecution(opened(x=X, y=Y)), pad_to=pad_to)
 
@@ -272,8 +263,7 @@ def test_arrays_are_executed_on_by_graphs(graphs: CudaGraphs) -> None:
 # What cannot be captured
 
 
-def test_outputs_of_any_size_are_refused(opened: Opener, driver: Driver) -> None:
-    assert driver
+def test_outputs_of_any_size_are_refused(opened: Opener) -> None:
     growing = {"x": X, "y": tensor("OUTPUT", ("?6", 2))}
     graphs = CudaGraphs(EngineExecution(opened(**growing)))
     graphs.set_input_shapes({"x": (4, 2)})
@@ -292,12 +282,10 @@ def test_outputs_of_any_size_are_refused(opened: Opener, driver: Driver) -> None
         falling.enqueue({"x": 256}, stream=STREAM)
         assert steps() == ["execute_async_v3"]
         assert falling.get_tensor_shape("y") == (6, 2)
-        assert isinstance(falling, CudaGraphs)
         assert falling.statistics.eager == 1
 
 
-def test_lazily_specialised_shapes_are_refused(opened_rtx: Opener, driver: Driver) -> None:
-    assert driver
+def test_lazily_specialised_shapes_are_refused(opened_rtx: Opener) -> None:
     execution = EngineExecution(opened_rtx(x=X, y=Y))
     with pytest.raises(ExecutionError, match=r"replaces kernels of dynamic shapes in the background: set .*'eager'"):
         enable_cudagraphs(execution)
@@ -315,8 +303,7 @@ def test_lazily_specialised_shapes_are_refused(opened_rtx: Opener, driver: Drive
         graphs.enqueue(AT, stream=STREAM)
 
 
-def test_what_tensorrt_says_is_not_capturable_is_refused(opened_rtx: Opener, driver: Driver) -> None:
-    assert driver
+def test_what_tensorrt_says_is_not_capturable_is_refused(opened_rtx: Opener) -> None:
     graphs, falling = (
         CudaGraphs(EngineExecution(opened_rtx(**FIXED)), fallback=fallback) for fallback in (False, True)
     )
@@ -331,8 +318,7 @@ def test_what_tensorrt_says_is_not_capturable_is_refused(opened_rtx: Opener, dri
 
 
 @pytest.mark.parametrize("default", [0, 1])
-def test_the_default_stream_is_refused(opened: Opener, driver: Driver, default: int) -> None:
-    assert driver
+def test_the_default_stream_is_refused(opened: Opener, default: int) -> None:
     graphs = CudaGraphs(EngineExecution(opened(**FIXED)))
     with pytest.raises(ExecutionError, match="the default stream cannot be captured"):
         graphs.enqueue(AT, stream=default)
@@ -394,8 +380,7 @@ def test_another_thread_is_refused(graphs: CudaGraphs) -> None:
     assert "belongs to the thread" in str(raised[0])
 
 
-def test_forgotten_graphs_go_with_their_contexts(opened: Opener, driver: Driver) -> None:
-    assert driver
+def test_forgotten_graphs_go_with_their_contexts(opened: Opener) -> None:
     gc.collect()
     graphs = CudaGraphs(EngineExecution(opened(**FIXED)))
     graphs.enqueue(AT, stream=STREAM)
@@ -411,8 +396,7 @@ def test_forgotten_graphs_go_with_their_contexts(opened: Opener, driver: Driver)
 # Settings
 
 
-def test_other_settings_mean_other_graphs(opened_rtx: Opener, driver: Driver) -> None:
-    assert driver
+def test_other_settings_mean_other_graphs(opened_rtx: Opener) -> None:
     execution = EngineExecution(opened_rtx(**FIXED))
     graphs = CudaGraphs(execution)
     graphs.enqueue(AT, stream=STREAM)
@@ -427,8 +411,7 @@ def test_other_settings_mean_other_graphs(opened_rtx: Opener, driver: Driver) ->
     graphs.enqueue(AT, stream=STREAM)
 
 
-def test_a_strategy_is_tensorrt_rtx_s_own_for_the_block(opened_rtx: Opener, driver: Driver) -> None:
-    assert driver
+def test_a_strategy_is_tensorrt_rtx_s_own_for_the_block(opened_rtx: Opener) -> None:
     execution = EngineExecution(opened_rtx(x=X, y=Y))
     with enable_cudagraphs(execution, "whole_graph_capture") as inside:
         assert inside is execution
@@ -444,8 +427,7 @@ def test_a_strategy_is_tensorrt_rtx_s_own_for_the_block(opened_rtx: Opener, driv
 
 
 @pytest.mark.parametrize("outer", [True, False])
-def test_blocks_of_both_kinds_make_one_context(opened_rtx: Opener, driver: Driver, *, outer: bool) -> None:
-    assert driver
+def test_blocks_of_both_kinds_make_one_context(opened_rtx: Opener, *, outer: bool) -> None:
     execution = EngineExecution(opened_rtx(x=X, y=Y))
     if outer:
         with (
@@ -461,15 +443,14 @@ def test_blocks_of_both_kinds_make_one_context(opened_rtx: Opener, driver: Drive
     assert contexts() == 1
 
 
-def test_wrong_options_are_refused(opened: Opener, opened_rtx: Opener, driver: Driver) -> None:
-    assert driver
+def test_wrong_options_are_refused(opened: Opener, opened_rtx: Opener) -> None:
     standard, rtx = EngineExecution(opened(**FIXED)), EngineExecution(opened_rtx(**FIXED))
     with pytest.raises(RuntimeError, match="cuda_graph_strategy='whole_graph_capture' is TensorRT-RTX's"):
         enable_cudagraphs(standard, "whole_graph_capture")
     for execution in (standard, rtx):
         with pytest.raises(ValueError, match="cuda_graph_strategy must be one of disabled, whole_graph_capture"):
-            enable_cudagraphs(execution, "yes")  # type: ignore[arg-type]
+            enable_cudagraphs(execution, "yes")  # type: ignore[call-overload]
         with pytest.raises(ValueError, match="limit is 0, must be at least 1"):
             enable_cudagraphs(execution, limit=0)
     with pytest.raises(ValueError, match="with a strategy the graphs are TensorRT-RTX's"):
-        enable_cudagraphs(rtx, "whole_graph_capture", fallback=True)
+        enable_cudagraphs(rtx, "whole_graph_capture", fallback=True)  # type: ignore[call-overload]

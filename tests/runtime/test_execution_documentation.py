@@ -1,8 +1,9 @@
-"""What docs/execution.md and docs/quality.md show is right as far as it can be seen without a GPU."""
+"""What the pages on execution, settings, graphs and quality show is right as far as it can be seen without a GPU."""
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 import subprocess
 import sys
@@ -12,11 +13,15 @@ from typing import Any
 import numpy as np  # noqa: TID253 - what the page computes with
 import pytest
 
-from hatch_tensoracle.runtime import OutputComparison, compare_outputs
+from hatch_tensoracle.runtime import CudaGraphs, OutputComparison, RuntimeSettings, compare_outputs, enable_cudagraphs
 from hatch_tensoracle.runtime.execution import EngineExecution
+from hatch_tensoracle.runtime.graph_pool import GraphStatistics
 
 DOCS = Path(__file__).parents[2] / "docs"
-EXECUTION, QUALITY = ((DOCS / name).read_text(encoding="utf-8") for name in ("execution.md", "quality.md"))
+EXECUTION, QUALITY, SETTINGS, GRAPHS = (
+    (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    for name in ("execution", "quality", "runtime-settings", "cuda-graphs")
+)
 
 
 def blocks(page: str) -> list[str]:
@@ -28,7 +33,7 @@ def quality(*defining: str) -> str:
     return "\n".join(block for block in blocks(QUALITY) if any(f"def {name}(" in block for name in defining))
 
 
-@pytest.mark.parametrize("block", blocks(EXECUTION) + blocks(QUALITY))
+@pytest.mark.parametrize("block", [block for page in (EXECUTION, QUALITY, SETTINGS, GRAPHS) for block in blocks(page)])
 def test_examples_are_python(block: str) -> None:
     compile(block, "example", "exec")
 
@@ -40,6 +45,18 @@ def test_the_table_names_what_an_execution_has() -> None:
     made = {name for name in vars(EngineExecution) if not name.startswith("_")}
     assert named - {"execution", "buffers"} <= made
     assert made - {"distribution", "profile"} <= named
+
+
+def test_the_tables_of_settings_and_options_have_them_all() -> None:
+    settings, options = (re.findall(r"^\| `(\w+)` \| [`|]*", page, re.MULTILINE) for page in (SETTINGS, GRAPHS))
+    assert settings == [item.name for item in dataclasses.fields(RuntimeSettings)]
+    assert options == list(inspect.signature(enable_cudagraphs).parameters)[1:]
+
+
+def test_the_page_names_what_graphs_have() -> None:
+    named = set(re.findall(r"`(\w+)[`(]", GRAPHS)) | set(re.findall(r"graphs\.(\w+)", GRAPHS))
+    assert {name for name in vars(CudaGraphs) if not name.startswith("_")} - {"set_output_allocator"} <= named
+    assert {item.name for item in dataclasses.fields(GraphStatistics)} <= named
 
 
 @pytest.mark.parametrize(("element", "dtype", "limit"), [(1, np.float32, 1e-6), (10, np.float16, 1e-3)])

@@ -156,8 +156,11 @@ def test_a_shared_cache_can_be_a_stream(opened_rtx: Opener, tmp_path: Path, capl
     with (tmp_path / "file").open("wb") as file, runtime_cache(execution, file):
         execution.enqueue(AT, stream=1)
     assert (tmp_path / "file").read_bytes() == stream.getvalue()
-    with runtime_cache(execution, io.BytesIO()) as cache:
-        execution.enqueue(AT, stream=1)
+    with runtime_cache(execution, stream):
+        pass  # nothing is executed, and what there was stays
+    with pytest.raises(TypeError, match="of handles and executions"), runtime_cache("x", stream):
+        pass
+    assert (tmp_path / "file").read_bytes() == stream.getvalue()
     assert caplog.text == ""
     closed = (tmp_path / "file").open("wb")
     with runtime_cache(execution, closed):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +190,30 @@ def test_tensorrt_keeps_them_without_effect(opened: Opener, tmp_path: Path) -> N
     assert contexts() == [("STATIC",)]
     assert cache.save() == 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_handle_is_given_others_while_threads_execute(opened_rtx: Opener) -> None:
+    handle = opened_rtx(x=X, y=Y)
+    is_over, errors = threading.Event(), list[BaseException]()
+
+    def work() -> None:
+        try:
+            with handle.create_execution() as execution:
+                execution.set_input_shapes({"x": (4, 2)})
+                while not is_over.is_set():
+                    execution.enqueue(AT, stream=1)
+                    assert execution.get_tensor_shape("y") == (4, 3)
+        except BaseException as error:  # noqa: BLE001 - shown by the main thread
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for number in range(100):
+        handle.runtime_settings = NATIVE if number % 2 else RuntimeSettings()
+        time.sleep(0.001)
+    is_over.set()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert len({graphs for _, graphs, *_ in contexts()}) == 2  # each was made with one or the other
