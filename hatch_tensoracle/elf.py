@@ -70,12 +70,13 @@ def read_cubin(data: bytes) -> CubinImage:
     So what was read is remembered, by the digest of the bytes.
     """
     digest = hashlib.sha256(data).digest()
-    if digest not in _known:
+    image = _known.get(digest)
+    if image is None:
         image = _read_cubin(data)
         if len(_known) >= _REMEMBERED:
             _known.clear()
         _known[digest] = image
-    return _known[digest]
+    return image
 
 
 def _read_cubin(data: bytes) -> CubinImage:
