@@ -1,6 +1,7 @@
 """The producer's step of the example when nothing has changed: `python benchmarks/producer_step.py`.
 
 Every run is a fresh process with a warm cache; the baseline is a process that imports Triton, which the step does not.
+Processor time is that of the whole process, and given beside time on the clock since machines are shared.
 """
 
 from __future__ import annotations
@@ -44,11 +45,13 @@ def baseline() -> float:
 SIDES = {"step": step, "triton": baseline}
 
 
-def timed(side: str, cache: str) -> float:
-    """Seconds that a fresh process has measured."""
+def timed(side: str, cache: str) -> tuple[float, float]:
+    """Seconds that a fresh process has measured: of the side by the clock, and of the processor's in all."""
     environment = os.environ | {"TENSORACLE_CACHE_DIR": cache}
     command = [sys.executable, __file__, side]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout)
+    printed = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+    clock, processor = map(float, printed.split())
+    return clock, processor
 
 
 def main() -> None:
@@ -59,20 +62,23 @@ def main() -> None:
     parser.add_argument("--cache", help="a directory that may be warm (default: a new one)")
     options = parser.parse_args()
     if options.side:
-        print(SIDES[options.side]())
+        print(SIDES[options.side](), time.process_time())
         return
     with tempfile.TemporaryDirectory() as directory:
         cache = options.cache or directory
         print(describe_machine())
-        print(f"first: {timed('step', cache):.1f} s")
-        measured: dict[str, list[float]] = {side: [] for side in SIDES}
+        print(f"first: {timed('step', cache)[0]:.1f} s")
+        measured: dict[str, list[tuple[float, float]]] = {side: [] for side in SIDES}
         for _ in range(options.runs):
             for side, seconds in measured.items():
                 seconds.append(timed(side, cache))
-    medians = {side: statistics.median(seconds) for side, seconds in measured.items()}
-    for side, median in medians.items():
-        print(f"{side}: median {median:.3f} s, least {min(measured[side]):.3f} s of {options.runs}")
-    print(f"the step takes {medians['step'] / medians['triton']:.2f} of importing Triton")
+    medians = {
+        side: [statistics.median(column) for column in zip(*rows, strict=True)] for side, rows in measured.items()
+    }
+    for side, (clock, processor) in medians.items():
+        print(f"{side}: medians of {options.runs}: {clock:.3f} s by the clock, {processor:.3f} s of processor time")
+    ratios = [one / other for one, other in zip(medians["step"], medians["triton"], strict=True)]
+    print(f"the step takes {ratios[0]:.2f} and {ratios[1]:.2f} of importing Triton")
 
 
 if __name__ == "__main__":

@@ -262,6 +262,31 @@ def test_a_module_of_no_distribution_counts_by_its_content(tmp_path: Path, monke
     assert Step(where).lines[0] == f"{elsewhere / 'factors.py'} has changed since an earlier build"
 
 
+def test_what_another_library_of_the_wheel_has_loaded_already_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module is read once in a process, though two kernels files depend on it."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "inner_factors.py").write_text("FACTOR = 2.0\n")
+    (elsewhere / "outer_factors.py").write_text("from inner_factors import FACTOR\n")
+    aged(elsewhere)
+    rest = "from outer_factors import FACTOR\nKERNELS = specs([FACTOR])"
+    one, two = project(tmp_path / "one", rest), project(tmp_path / "two", f"# Another.\n{rest}")
+    config = LibraryConfig(kernels="kernels.py:KERNELS", sources=("p.cpp",), library="p/libp.so", targets=("sm86",))
+    monkeypatch.syspath_prepend(elsewhere)
+    try:
+        for where in (one, two):
+            make_bundle(config, where, tmp_path / "bundle", lambda _: None)
+    finally:
+        for name in ("inner_factors", "outer_factors"):
+            sys.modules.pop(name, None)
+    monkeypatch.setenv("PYTHONPATH", f"{elsewhere}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    assert Step(two).is_known
+    (elsewhere / "inner_factors.py").write_text("FACTOR = 3.0\n")
+    assert Step(two).lines[0] == f"{elsewhere / 'inner_factors.py'} has changed since an earlier build"
+
+
 def test_one_changed_kernel_of_several_is_compiled_alone(tmp_path: Path) -> None:
     where = project(tmp_path / "project", "KERNELS = specs([1.0, 2.0, 3.0, 4.0])")
     assert len(Step(where).compiled) == 4

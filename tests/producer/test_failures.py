@@ -248,7 +248,7 @@ def assembled(directory: Path, *, target: str = "sm_86", symbol: str = "square_a
             {"parameters": 4}, {}, "kernel parameters (offset, size) 0+8 8+8 16+8 24+8; the declared", id="more"
         ),
         pytest.param({"parameters": 2}, {}, "kernel parameters (offset, size) 0+8 8+8; the declared", id="fewer"),
-        pytest.param({"parameters": 0}, {}, "kernel parameters (offset, size) ; the declared", id="none"),
+        pytest.param({"parameters": 0}, {}, "kernel parameters (offset, size) ", id="none"),
         pytest.param({"target": "sm_89"}, {}, "the ELF header says sm89", id="another SM"),
         pytest.param({}, {"ptx_target": "sm_89"}, "Triton made PTX for sm_89", id="PTX for another SM"),
         pytest.param({"symbol": "other"}, {}, "the cubin has no entry function `square_all`", id="another symbol"),
