@@ -135,7 +135,7 @@ class Archive:
             for parent in map(str, PurePosixPath(name).parents):
                 if parent in members:
                     raise WheelError(f"lies below {parent!r}, which is a file", where=f"{self.path}: {name}")
-        total, size = sum(member.file_size for member in members.values()), self._zip.fp.seek(0, io.SEEK_END)  # type: ignore[union-attr]
+        total, size = sum(member.file_size for member in members.values()), self._file.seek(0, io.SEEK_END)
         limit = min(_MAX_TOTAL, _FREE + _RATIO * size)
         if total > limit:
             raise WheelError(

@@ -37,9 +37,8 @@ class ElfFile:
 
         self.size = stream.seek(0, io.SEEK_END)
         self._tables = _Tables(stream, self.size)
-        self.tables = cast("IO[bytes]", self._tables)
         with self.foreign_errors():
-            self.reader = ELFFile(self.tables)
+            self.reader = ELFFile(cast("IO[bytes]", self._tables))
             header = self.reader.header
             seen = (header.e_machine, header.e_type, self.reader.elfclass, self.reader.little_endian)
             if seen != (machine, type_, 64, True):
@@ -59,8 +58,8 @@ class ElfFile:
 
     def contents(self, section: Any) -> bytes:
         """What stands in the file: pyelftools would unpack a compressed section, and make up one without bytes."""
-        self.tables.seek(section["sh_offset"])
-        data = self.tables.read(section["sh_size"])
+        self._tables.seek(section["sh_offset"])
+        data = self._tables.read(section["sh_size"])
         if len(data) < section["sh_size"]:
             raise damaged(f"section {section.name} of {section['sh_size']} bytes at {section['sh_offset']}")
         return data

@@ -165,7 +165,7 @@ class LibraryImage:
     def _string(self, at: int) -> str:
         from elftools.common.utils import parse_cstring_from_stream
 
-        name = parse_cstring_from_stream(self._elf.tables, self._strings + at) or b""
+        name = parse_cstring_from_stream(self._elf.reader.stream, self._strings + at) or b""
         return name[:LONGEST].decode(errors="backslashreplace")
 
     def version_needs(self) -> tuple[tuple[str, str], ...]:
@@ -184,7 +184,7 @@ class LibraryImage:
 
         layout, start = self._elf.reader.structs.Elf_Sym, self._offset("DT_SYMTAB")
         for index in range(self._segment.num_symbols()):
-            symbol = struct_parse(layout, self._elf.tables, start + index * layout.sizeof())
+            symbol = struct_parse(layout, self._elf.reader.stream, start + index * layout.sizeof())
             if symbol["st_shndx"] != "SHN_UNDEF" and symbol["st_info"]["bind"] != "STB_LOCAL":
                 yield self._string(symbol["st_name"])
 

@@ -8,13 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from hatch_tensoracle.bundle import Bundle, Code, Ptx
+from hatch_tensoracle.bundle import Bundle, Code, Entry, Ptx
 from hatch_tensoracle.errors import BundleError
 
 __all__ = ["REPORT_VERSION", "Finding", "Remark", "plain", "to_github", "to_json", "to_text", "verdict"]
 
 REPORT_VERSION = 1
 """Of the JSON form: raised when a key changes its meaning or goes away."""
+_MOST_ROWS = 2000
+"""Of a table on a terminal: rich takes a millisecond for each, and a hostile manifest has tens of thousands."""
 
 
 class Remark(Protocol):
@@ -76,7 +78,10 @@ def to_text(findings: Sequence[Finding], *, strict: bool = False) -> str:
             for tuning in bundle.tuning:
                 measured = f"{tuning.plugin} of {' '.join(tuning.types)}: {tuning.kernel}, {len(tuning.ranges)} ranges"
                 show(f"tuned on sm{tuning.sm} ({tuning.gpu}, driver {tuning.driver}): {measured}")
-            console.print(_table(bundle))
+            codes = [*bundle.codes()]
+            console.print(_table(codes[:_MOST_ROWS]))
+            if len(codes) > _MOST_ROWS:
+                show(f"and {len(codes) - _MOST_ROWS} more, which the other formats have")
         for remark in finding.counted(strict=strict):
             show(f"{remark.id}: {remark.where}: {remark.cause}" if remark.where else f"{remark.id}: {remark.cause}")
             if remark.remedy:
@@ -134,7 +139,7 @@ def plain(text: str) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
-def _table(bundle: Bundle) -> object:
+def _table(codes: Iterable[tuple[Entry, Code]]) -> object:
     from rich import box
     from rich.table import Table
 
@@ -144,7 +149,7 @@ def _table(bundle: Bundle) -> object:
     for heading in ("bytes", "registers", "spilled", "shared", "threads"):
         table.add_column(heading, justify="right")
     table.add_column("parameters")
-    for entry, code in bundle.codes():
+    for entry, code in codes:
         parameters = " ".join(
             argument.type
             + (f":{argument.divisible_by}" if argument.divisible_by > 1 else "")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from pathlib import Path
 
 import pytest
 
-from hatch_tensoracle import Bundle
+from hatch_tensoracle import Bundle, report
 from hatch_tensoracle.advice import Advice
 from hatch_tensoracle.errors import CorruptCubinError
 from hatch_tensoracle.html_report import to_html
@@ -44,6 +45,15 @@ def test_text_shows_what_would_have_been_obeyed() -> None:
     assert lines[1:] == [r"  Build it\nagain.", "dist/a,b.whl: 1 defect"]
 
 
+def test_a_table_on_a_terminal_ends(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    (entry,) = bundle.entries
+    many = dataclasses.replace(bundle, entries=(entry,) * 4)
+    monkeypatch.setattr(report, "_MOST_ROWS", 5)
+    lines = to_text([Finding(path="x", bundles={"x": many}, defects=[])]).splitlines()
+    assert sum("copy#0" in line for line in lines) == 5
+    assert lines[-2:] == ["and 3 more, which the other formats have", "x: no defects"]
+
+
 def test_github_shows_defects_as_errors_and_advice_as_warnings() -> None:
     lines = to_github([finding()]).splitlines()
     assert lines[0].startswith("::error file=dist/a%2Cb.whl,title=hatch-tensoracle%3A corrupt-cubin::pkg:x:[red]/")
@@ -61,9 +71,9 @@ def test_strict_advice_is_an_error_on_github_too() -> None:
 
 
 def test_json_keeps_everything_as_it_is(bundle: Bundle) -> None:
-    report = json.loads(to_json([finding(bundle)], strict=True))
-    (artifact,) = report["artifacts"]
-    assert (report["version"], report["strict"]) == (REPORT_VERSION, True)
+    content = json.loads(to_json([finding(bundle)], strict=True))
+    (artifact,) = content["artifacts"]
+    assert (content["version"], content["strict"]) == (REPORT_VERSION, True)
     assert set(artifact) == {"path", "libraries", "defects", "advice"}
     assert artifact["defects"] == [
         {"id": "corrupt-cubin", "where": HOSTILE, "cause": "3 bytes, 100% wrong", "remedy": "Build it\nagain."}

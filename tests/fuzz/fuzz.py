@@ -7,7 +7,9 @@ An input that breaks this is made small by Hypothesis and printed. COUNT is shar
 from __future__ import annotations
 
 import argparse
+import atexit
 import dataclasses
+import functools
 import hashlib
 import io
 import resource
@@ -90,10 +92,20 @@ def read_damaged_library(data: bytes) -> str:
 
 def read_damaged_wheel(data: bytes) -> str:
     """Check a wheel."""
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / WHEEL.name
-        path.write_bytes(data)
-        return _show(*collect(check_wheel(path)))
+    path = Path(_scratch()) / WHEEL.name
+    path.write_bytes(data)
+    return _show(*collect(check_wheel(path)))
+
+
+@functools.cache
+def _scratch() -> str:
+    directory = tempfile.TemporaryDirectory()
+    atexit.register(directory.cleanup)
+    return directory.name
+
+
+_seen: set[str] = set()
+"""Digests of bundles: the same bundle gives the same tables, which take longer than all the rest."""
 
 
 def _fitting(code: Code, data: bytes) -> Code:
@@ -101,8 +113,10 @@ def _fitting(code: Code, data: bytes) -> Code:
 
 
 def _show(defects: Iterable[BundleError], bundles: dict[str, Bundle] | None = None) -> str:
-    """Report in every format, and return the ids."""
-    finding = Finding(path="x", bundles=bundles or {}, defects=list(defects))
+    """Report in every format, with the tables of bundles that were not shown before, and return the ids."""
+    new = {name: bundle for name, bundle in (bundles or {}).items() if bundle.digest not in _seen}
+    _seen.update(bundle.digest for bundle in new.values())
+    finding = Finding(path="x", bundles=new, defects=list(defects))
     for show in (to_text, to_json, to_github, to_html):
         shown = show([finding])
         assert all(line.isprintable() for line in shown.splitlines()), "control characters reach the terminal"
