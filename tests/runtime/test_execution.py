@@ -118,7 +118,7 @@ def test_a_partial_failure_blocks_until_all_succeeds(opened: Opener, failing: tu
         execution.set_input_shapes({"x": (2, 2), "z": (2, 2)})
     for blocked in (
         lambda: execution.get_tensor_shape("x"),
-        lambda: execution.enqueue({"x": 256, "z": 256, "y": 256}, stream=0),
+        lambda: execution.enqueue({"x": 256, "z": 256, "y": 512}, stream=0),
     ):
         with pytest.raises(ExecutionError, match="set_input_shapes for 'x', 'z' has not succeeded"):
             blocked()
@@ -126,7 +126,7 @@ def test_a_partial_failure_blocks_until_all_succeeds(opened: Opener, failing: tu
     FAILING.clear()
     execution.set_input_shapes({"x": (4, 2), "z": (4, 2)})  # the very shapes of before are set again
     assert calls("set_input_shape")[-2:] == [("set_input_shape", "x", (4, 2)), ("set_input_shape", "z", (4, 2))]
-    execution.enqueue({"x": 256, "z": 256, "y": 256}, stream=0)
+    execution.enqueue({"x": 256, "z": 256, "y": 512}, stream=0)
 
 
 def test_what_tensorrt_logged_is_in_the_error(execution: EngineExecution) -> None:
