@@ -87,7 +87,9 @@ class RunningPlugin:
         _check_count("input", self._signature.inputs, inputs)
         types = [tensor.type for tensor in self._signature.inputs]
         hosts = [_host(i, array, types[i]) for i, array in enumerate(inputs)]
-        shapes = self.output_shapes([array.shape for array in hosts])
+        given = tuple(array.shape for array in hosts)
+        _check_range(self._signature.inputs, given)
+        shapes = self.output_shapes(given)
         placed: list[DevicePointer] = []
         owned: list[int] = []
         try:
@@ -105,7 +107,7 @@ class RunningPlugin:
             self._cuda.synchronize(0)
             self.enqueue(placed, results, stream)
             self._cuda.synchronize(stream_handle(stream))
-            return self._read([array.shape for array in hosts], results)
+            return self._read(given, results)
         finally:
             for address in owned:
                 self._cuda.free(address)

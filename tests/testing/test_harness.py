@@ -401,8 +401,16 @@ def test_enqueue_calls_the_plugin_and_nothing_else(probe_library: Path) -> None:
             running.enqueue(inputs, [outputs[0], inputs[0], outputs[2]])
         with pytest.raises(ValueError, match="1 inputs are given; the plugin has 2"):
             running.enqueue(inputs[:1], outputs)
-        with pytest.raises(TypeError, match="a ndarray is not in device memory"):
+        with pytest.raises(TypeError, match="input 0: a ndarray is not in device memory"):
             running.enqueue([np.zeros((4, 2)), inputs[1]], outputs)
+        with pytest.raises(ValueError, match="the stream's handle is -1, must not be negative"):
+            running.enqueue(inputs, outputs, -1)
+        with pytest.raises(ValueError, match=r"input 0 has shape \(4,\); the plugin was built for \(2, 2\)"):
+            running.run([np.zeros(4, np.float32), np.zeros(3, np.float32)])
+        with pytest.raises(TypeError, match="output 2: a ndarray is not in device memory"):
+            running.enqueue(inputs, [*outputs[:2], np.zeros(())])
+        with pytest.raises(TypeError, match="input 1: an array of float64 is given; the plugin was built for fp32"):
+            running.run([np.zeros((4, 2), np.float32), np.zeros(3)])
 
 
 @in_child
