@@ -93,6 +93,8 @@ def stream_handle(stream: Any) -> int:
 
 
 def _handle(stream: Any) -> int:
+    if type(stream) is int:
+        return stream
     for name in ("handle", "cuda_stream", "ptr"):
         if hasattr(stream, name):
             return int(getattr(stream, name))

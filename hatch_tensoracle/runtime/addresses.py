@@ -47,22 +47,22 @@ def check_places(
                 f"output {output!r} is written over input {source!r}: its address must be {addresses[source]:#x}, "
                 f"not {addresses[output]:#x}"
             )
-    spans = sorted(
-        (address, address + sizes[name], name)
-        for name, address in addresses.items()
-        if sizes[name] and name not in aliases
-    )
-    last = last_written = (0, "")  # where the one ends that reaches furthest
-    for begin, end, name in spans:
-        other_end, other = last if name in written else last_written
-        if begin < other_end:
+    last_end = last_written_end = 0  # of the tensors so far, and of those that are written to
+    last = last_written = ""
+    for begin, name in sorted([(address, name) for name, address in addresses.items()]):
+        if not sizes[name] or name in aliases:
+            continue
+        end, is_written = begin + sizes[name], name in written
+        if begin < (last_end if is_written else last_written_end):
+            other = last if is_written else last_written
             raise ValueError(
                 f"tensors {other!r} and {name!r} overlap, {sizes[other]} bytes at {addresses[other]:#x} and "
                 f"{sizes[name]} at {begin:#x}, and not both are only read: give every output memory of its own"
             )
-        last = max(last, (end, name))
-        if name in written:
-            last_written = max(last_written, (end, name))
+        if end > last_end:
+            last_end, last = end, name
+        if is_written and end > last_written_end:
+            last_written_end, last_written = end, name
 
 
 def checked_address(what: str, address: object) -> int:

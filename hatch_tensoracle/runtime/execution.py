@@ -44,6 +44,8 @@ class EngineExecution:
         self._written = {tensor.name for tensor in self.tensors.values() if tensor.is_written}
         self._placed: Mapping[str, int] | None = None
         """The addresses that were last found good for the shapes."""
+        self._sizes: Mapping[str, int] = {}
+        """Bytes of these tensors, at least."""
         self.allocators = context.allocators
         """Those that outputs have."""
         self.settings_slot: SettingsSlot = context.settings_slot
@@ -200,10 +202,10 @@ class EngineExecution:
                 stream = checked_stream(stream)
             if not at.is_ready or at.contexts.is_stale:
                 at.get_ready(stream)
-                self._placed = None
+                self._placed, self._sizes = None, at.shapes.least_sizes(self.buffers)
             found = checked_addresses(self.buffers, addresses)
             if found != self._placed:
-                check_places(found, at.shapes.least_sizes(self.buffers), self._aliases, self._written)
+                check_places(found, self._sizes, self._aliases, self._written)
                 self._placed = found
             if stream != use.stream:
                 use.take(stream)

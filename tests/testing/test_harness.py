@@ -149,7 +149,13 @@ def test_fields_have_values() -> None:
     assert Field(name="x", type="CHAR", data=b"text\0", length=5).value() == "text"
 
 
-@pytest.mark.parametrize(("name", "given"), [("byte", 128), ("half", 1e9), ("int", 0.5), ("int", "text")])
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        *(("byte", 128), ("half", 1e9), ("int", 0.5), ("int", "text")),
+        *(("shape", (1,) * 9), ("shape", (1.5,)), ("shape", [(1,), 2])),
+    ],
+)
 def test_value_that_the_declared_type_cannot_hold_is_refused(probe_library: Path, name: str, given: Any) -> None:
     harness = PluginHarness(probe_library)
     if isinstance(given, str):  # a plugin is to refuse the type, not the harness
@@ -166,6 +172,8 @@ def test_field_records_are_handed_over_as_they_stand(probe_library: Path) -> Non
         Field(name="int", type="INT4", data=b"", length=0),
     ]
     assert harness.create("Probe", fields, namespace="tests").name == "Probe"
+    with pytest.raises(ValueError, match="field int is of type 'FLOAT31'; TensorRT has FLOAT16, "):
+        harness.create("Probe", [Field(name="int", type="FLOAT31", data=None, length=1)], namespace="tests")
 
 
 # Failures.
