@@ -17,6 +17,7 @@ class ArrayLibrary(Protocol):
     """What is needed of it, on the device of the array that it was found by."""
 
     name: str
+    """For messages."""
 
     def current_stream(self) -> int:
         """Return the handle of the stream that the caller's own work goes to."""

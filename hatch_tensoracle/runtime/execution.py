@@ -218,7 +218,7 @@ class EngineExecution:
             if not context.execute_async_v3(stream):
                 raise at.refused("to execute") from self.allocators.error
             if self.allocators and (error := self.allocators.error) is not None:
-                raise ExecutionError("it is enqueued, but notify_shape of an output's allocator fails") from error
+                raise ExecutionError("the work is enqueued, but notify_shape of an output's allocator fails") from error
 
     def __call__(
         self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None, *, stream: Any = None
