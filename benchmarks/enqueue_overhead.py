@@ -31,7 +31,7 @@ from hatch_tensoracle.runtime.settings_slot import SettingsSlot  # noqa: E402
 
 ROUNDS, CALLS = 300, 200
 NAMES = ("x", "residual", "y", "r")
-ADDRESSES = {name: 256 * (index + 1) for index, name in enumerate(NAMES)}
+ADDRESSES = {name: 4096 * (index + 1) for index, name in enumerate(NAMES)}
 STREAM = 5
 
 

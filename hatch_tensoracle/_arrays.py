@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,14 +58,21 @@ class DevicePointer:
     """The GPU's CUDA index, where it is known."""
 
 
-def device_pointer(array: Any) -> DevicePointer:
-    """Where an array lies in device memory; the caller keeps it alive. Raises TypeError or ValueError."""
+def device_pointer(array: Any, *, is_written: bool = False) -> DevicePointer:
+    """Where an array lies in device memory; the caller keeps it alive. Raises TypeError or ValueError.
+
+    What `is_written` must not say that it is for reading only.
+    """
     if isinstance(array, DevicePointer):
         return array
-    if hasattr(array, "__dlpack_device__") and int(array.__dlpack_device__()[0]) == _DLPACK_CUDA:
-        return _from_dlpack(array)
-    if hasattr(array, "__cuda_array_interface__"):
-        return _from_interface(array.__cuda_array_interface__)
+    try:
+        if hasattr(array, "__dlpack_device__") and int(array.__dlpack_device__()[0]) == _DLPACK_CUDA:
+            return _from_dlpack(array)
+        if hasattr(array, "__cuda_array_interface__"):
+            return _from_interface(array.__cuda_array_interface__, is_written=is_written)
+    except (BufferError, RuntimeError) as error:  # torch's for what needs a gradient, or is conjugated lazily
+        message = f"a {type(array).__name__} cannot be handed over: {error}"
+        raise ValueError(message) from error
     message = (
         f"a {type(array).__name__} is not in device memory: what is taken there is DevicePointer, DLPack or "
         "__cuda_array_interface__"
@@ -73,9 +81,20 @@ def device_pointer(array: Any) -> DevicePointer:
 
 
 def stream_handle(stream: Any) -> int:
-    """The handle of a stream: None for the default one, a number, or an object of torch, cupy, cuda-python or ours."""
-    if stream is None or isinstance(stream, int):
-        return stream or 0
+    """The handle of a stream: None for the default one, a number, or an object of torch, cupy, cuda-python or ours.
+
+    Raises TypeError or ValueError.
+    """
+    handle = 0 if stream is None else _handle(stream)
+    if handle < 0:
+        message = f"the stream's handle is {handle}, must not be negative"
+        raise ValueError(message)
+    return handle
+
+
+def _handle(stream: Any) -> int:
+    if type(stream) is int:
+        return stream
     for name in ("handle", "cuda_stream", "ptr"):
         if hasattr(stream, name):
             return int(getattr(stream, name))
@@ -83,6 +102,8 @@ def stream_handle(stream: Any) -> int:
         return int(stream.__cuda_stream__()[1])
     if hasattr(stream, "getPtr"):  # cuda.bindings, where this is the address of the handle
         return int(stream)
+    if not isinstance(stream, bool) and hasattr(stream, "__index__"):
+        return operator.index(stream)
     message = f"a {type(stream).__name__} is no CUDA stream"
     raise TypeError(message)
 
@@ -102,9 +123,13 @@ def _from_dlpack(array: Any) -> DevicePointer:
     return DevicePointer(tensor.data + tensor.byte_offset, shape, type_, tensor.device_id)
 
 
-def _from_interface(interface: dict[str, Any]) -> DevicePointer:
+def _from_interface(interface: dict[str, Any], *, is_written: bool) -> DevicePointer:
     import numpy as np
 
+    address, is_read_only = interface["data"]
+    if is_written and is_read_only:
+        message = "the array is for reading only, and would be written to"
+        raise ValueError(message)
     dtype = np.dtype(interface["typestr"])
     if dtype.name not in _TYPES:
         message = f"an array of {dtype.name} is none that TensorRT knows"
@@ -114,7 +139,7 @@ def _from_interface(interface: dict[str, Any]) -> DevicePointer:
         raise TypeError(message)
     shape, strides = tuple(interface["shape"]), interface.get("strides")
     _check_contiguous(shape, tuple(strides) if strides else None, item=dtype.itemsize)
-    return DevicePointer(interface["data"][0], shape, _TYPES[dtype.name])
+    return DevicePointer(address, shape, _TYPES[dtype.name])
 
 
 def _check_contiguous(shape: Shape, strides: Shape | None, *, item: int = 1) -> None:

@@ -120,5 +120,37 @@ def test_streams_of_other_libraries_are_understood() -> None:
 
     streams = [None, 5, SimpleNamespace(handle=6), SimpleNamespace(cuda_stream=7), Protocol(), SimpleNamespace(ptr=9)]
     assert [stream_handle(stream) for stream in (*streams, Handle())] == [0, 5, 6, 7, 8, 9, 10]
-    with pytest.raises(TypeError, match="a str is no CUDA stream"):
-        stream_handle("text")
+    assert stream_handle(np.int64(11)) == 11
+
+
+@pytest.mark.parametrize(
+    ("stream", "error", "message"),
+    [
+        ("text", TypeError, "a str is no CUDA stream"),
+        (True, TypeError, "a bool is no CUDA stream"),
+        (5.0, TypeError, "a float is no CUDA stream"),
+        (-1, ValueError, "the stream's handle is -1, must not be negative"),
+    ],
+)
+def test_what_is_no_stream_is_refused(stream: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        stream_handle(stream)
+
+
+@pytest.mark.parametrize("error", [BufferError, RuntimeError])
+def test_array_that_its_library_does_not_hand_over_is_refused(error: type[Exception]) -> None:
+    def export(**_: Any) -> object:
+        raise error("it needs a gradient")
+
+    array = SimpleNamespace(__dlpack_device__=lambda: (CUDA, GPU), __dlpack__=export)
+    with pytest.raises(ValueError, match="a SimpleNamespace cannot be handed over: it needs a gradient"):
+        device_pointer(array)
+
+
+def test_array_for_reading_only_is_not_written_to() -> None:
+    array = interface((2, 3), "<f4")
+    assert device_pointer(array, is_written=True).address == 0x1000
+    array.__cuda_array_interface__["data"] = (0x1000, True)
+    assert device_pointer(array).address == 0x1000
+    with pytest.raises(ValueError, match="the array is for reading only, and would be written to"):
+        device_pointer(array, is_written=True)

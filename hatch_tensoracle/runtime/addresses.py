@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import SupportsIndex
 
-from hatch_tensoracle.runtime.values import checked_integer
+from hatch_tensoracle.runtime.values import checked_integer, checked_sequence
 
 __all__ = [
-    "check_aliases",
+    "check_places",
     "checked_address",
     "checked_addresses",
     "checked_count",
@@ -34,14 +34,35 @@ def checked_addresses(names: Iterable[str], addresses: Mapping[str, SupportsInde
     return found  # type: ignore[return-value]
 
 
-def check_aliases(aliases: Iterable[tuple[str, str]], addresses: Mapping[str, int]) -> None:
-    """Raise ValueError for an output that has not the address of the input that it is written over."""
-    for output, source in aliases:
+def check_places(
+    addresses: Mapping[str, int], sizes: Mapping[str, int], aliases: Mapping[str, str], written: Container[str]
+) -> None:
+    """Raise ValueError for a tensor that is written to, and lies where another does; `sizes` are in bytes.
+
+    `aliases` has the outputs that are written over an input, which must have its address.
+    """
+    for output, source in aliases.items():
         if addresses.get(output, addresses[source]) != addresses[source]:
             raise ValueError(
                 f"output {output!r} is written over input {source!r}: its address must be {addresses[source]:#x}, "
                 f"not {addresses[output]:#x}"
             )
+    last_end = last_written_end = 0  # of the tensors so far, and of those that are written to
+    last = last_written = ""
+    for begin, name in sorted([(address, name) for name, address in addresses.items()]):
+        if not sizes[name] or name in aliases:
+            continue
+        end, is_written = begin + sizes[name], name in written
+        if begin < (last_end if is_written else last_written_end):
+            other = last if is_written else last_written
+            raise ValueError(
+                f"tensors {other!r} and {name!r} overlap, {sizes[other]} bytes at {addresses[other]:#x} and "
+                f"{sizes[name]} at {begin:#x}, and not both are only read: give every output memory of its own"
+            )
+        if end > last_end:
+            last_end, last = end, name
+        if is_written and end > last_written_end:
+            last_written_end, last_written = end, name
 
 
 def checked_address(what: str, address: object) -> int:
@@ -67,9 +88,8 @@ def checked_stream(stream: object) -> int:
 
 def checked_shape(name: str, shape: object) -> tuple[int, ...]:
     """Return an input's shape, or a shape tensor's contents, as a tuple of int. Raises TypeError."""
-    if isinstance(shape, str) or not isinstance(shape, Iterable):
-        raise TypeError(f"the shape of input {name!r} must be a sequence of integers, not {shape!r}")
-    return tuple(checked_integer(f"the shape of input {name!r}, {shape},", extent) for extent in shape)
+    extents = checked_sequence(f"the shape of input {name!r}", shape)
+    return tuple(checked_integer(f"the shape of input {name!r}, {shape},", extent) for extent in extents)
 
 
 def wrong_names(what: str, given: Mapping[str, object], expected: Iterable[str]) -> ValueError:

@@ -16,14 +16,20 @@ Shape = tuple[int, ...]
 class ArrayLibrary(Protocol):
     """What is needed of it, on the device of the array that it was found by."""
 
+    name: str
+    """For messages."""
+
     def current_stream(self) -> int:
         """Return the handle of the stream that the caller's own work goes to."""
 
     def on_stream(self, handle: int) -> contextlib.AbstractContextManager[Any]:
         """Allocate for that stream meanwhile."""
 
+    def has(self, type_: str) -> bool:
+        """Whether it has arrays of that type, one of `fp32`, `bf16`, `i64`, ..."""
+
     def empty(self, shape: Shape, type_: str) -> Any:
-        """Return a new array; the type is one of `fp32`, `bf16`, `i64`, ..."""
+        """Return a new array."""
 
     def address(self, array: Any) -> int:
         """Return where it lies."""
@@ -43,6 +49,8 @@ def library_of(array: Any) -> ArrayLibrary | None:
 
 
 class _Torch:
+    name = "torch"
+
     def __init__(self, torch: Any, array: Any) -> None:
         self._torch, self._device = torch, array.device
 
@@ -55,6 +63,9 @@ class _Torch:
         cuda = self._torch.cuda
         return cuda.stream(cuda.ExternalStream(handle, device=self._device))  # type: ignore[no-any-return]
 
+    def has(self, type_: str) -> bool:
+        return hasattr(self._torch, NUMPY_NAMES[type_])  # fp8 since 2.1
+
     def empty(self, shape: Shape, type_: str) -> Any:
         return self._torch.empty(shape, dtype=getattr(self._torch, NUMPY_NAMES[type_]), device=self._device)
 
@@ -66,6 +77,8 @@ class _Torch:
 
 
 class _Cupy:
+    name = "CuPy"
+
     def __init__(self, cupy: Any, array: Any) -> None:
         self._cupy, self._device = cupy, array.device
 
@@ -78,9 +91,10 @@ class _Cupy:
         with self._device, self._cupy.cuda.ExternalStream(handle, self._device.id):
             yield
 
+    def has(self, type_: str) -> bool:
+        return type_ not in {"bf16", "fp8"}
+
     def empty(self, shape: Shape, type_: str) -> Any:
-        if type_ in {"bf16", "fp8"}:
-            raise TypeError(f"CuPy has no {type_}: give an array of another library in `out`")
         with self._device:
             return self._cupy.empty(shape, dtype=NUMPY_NAMES[type_])
 

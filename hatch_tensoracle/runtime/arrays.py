@@ -84,6 +84,8 @@ def _is_growing(execution: EngineExecution, name: str, shape: Shape) -> bool:
 
 
 def _check_may_be_given(execution: EngineExecution, name: str, shape: Shape) -> None:
+    if execution.tensors[name].is_shape_tensor:
+        raise ValueError(f"output {name!r} is a shape tensor, which is on the host: it is returned, not given in `out`")
     if _is_growing(execution, name, shape):
         raise ValueError(f"the data decide the size of output {name!r}: not `out`, set_output_allocator is for it")
     if name in execution.allocators:
@@ -106,16 +108,16 @@ def _provide(  # noqa: PLR0913, PLR0917 - what a call has gathered
     if tensor.aliased_input is not None:
         results[name] = inputs[tensor.aliased_input]
     elif _is_growing(execution, name, shape):
-        grown[name] = _Growing(_required(library, name, "call set_output_allocator"))
+        grown[name] = _Growing(_required(library, tensor, "call set_output_allocator"))
         execution.set_output_allocator(name, grown[name])
     else:
-        results[name] = _required(library, name, "give it in `out`").empty(shape, _type(tensor))
+        results[name] = _required(library, tensor, "give it in `out`").empty(shape, _type(tensor))
 
 
 def _place(execution: EngineExecution, name: str, array: Any, shape: Shape | None = None) -> DevicePointer:
     """Return where an array lies if it can be that tensor."""
     try:
-        found = device_pointer(array)
+        found = device_pointer(array, is_written=execution.tensors[name].is_written)
     except (TypeError, ValueError) as error:
         raise type(error)(f"tensor {name!r}: {error}") from error
     if found.type != (expected := _type(execution.tensors[name])):
@@ -153,9 +155,12 @@ def _type(tensor: EngineTensor) -> str:
     return found
 
 
-def _required(library: ArrayLibrary | None, name: str, otherwise: str) -> ArrayLibrary:
+def _required(library: ArrayLibrary | None, tensor: EngineTensor, otherwise: str) -> ArrayLibrary:
+    """Return the library if it can make the tensor's arrays, which is found out before anything is enqueued."""
     if library is None:
-        raise TypeError(f"the inputs are of no library that can allocate output {name!r} here: {otherwise}")
+        raise TypeError(f"the inputs are of no library that can allocate output {tensor.name!r} here: {otherwise}")
+    if not library.has(type_ := _type(tensor)):
+        raise TypeError(f"{library.name} has no {type_}, which output {tensor.name!r} is: {otherwise}")
     return library
 
 

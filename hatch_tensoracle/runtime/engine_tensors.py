@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hatch_tensoracle.data_types import DATA_TYPES, named
 from hatch_tensoracle.runtime.errors import ExecutionError
 
 __all__ = ["EngineTensor", "Profile", "Range", "fits", "read_profiles", "read_tensors"]
@@ -32,10 +33,18 @@ class EngineTensor:
     """Whether its contents are numbers on the host that shapes depend on, or that are computed with them."""
     aliased_input: str | None
     """For an output that TensorRT writes over an input, that input."""
+    is_written: bool
+    """Whether TensorRT writes to it: outputs, and inputs that one of them is written over."""
 
     def host_memory(self) -> ctypes.Array[Any]:
         """Memory for a shape tensor's contents."""
-        return (_ELEMENTS[self.dtype.name] * max(1, math.prod(self.shape)))()
+        return (_ELEMENTS[self.dtype.name] * math.prod(self.shape))()
+
+    def least_size(self, shape: Shape) -> int:
+        """Bytes that it has in device memory in that shape, at least: formats other than LINEAR pad."""
+        type_ = named(self.dtype.name)
+        bits = math.prod(shape) * (DATA_TYPES[type_].bits if type_ is not None else 1)
+        return (bits + 7) // 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +70,9 @@ Profile = Mapping[str, Range]
 def read_tensors(engine: Any) -> dict[str, EngineTensor]:
     """Return the engine's tensors in its order. Raises ExecutionError for one that cannot be executed with here."""
     names = [engine.get_tensor_name(index) for index in range(engine.num_io_tensors)]
-    tensors = {name: _tensor(engine, name) for name in names}
+    outputs = [name for name in names if engine.get_tensor_mode(name).name != "INPUT"]
+    written = {*outputs, *map(engine.get_aliased_input_tensor, outputs)}
+    tensors = {name: _tensor(engine, name, is_written=name in written) for name in names}
     for tensor in tensors.values():
         for problem in _problems(engine, tensor):
             raise ExecutionError(f"tensor {tensor.name!r} {problem}")
@@ -82,7 +93,7 @@ def fits(profile: Profile, shapes: Mapping[str, Shape]) -> bool:
     return all(shapes[name] in profile[name] for name in shapes)
 
 
-def _tensor(engine: Any, name: str) -> EngineTensor:
+def _tensor(engine: Any, name: str, *, is_written: bool) -> EngineTensor:
     is_input = engine.get_tensor_mode(name).name == "INPUT"
     return EngineTensor(
         name=name,
@@ -91,6 +102,7 @@ def _tensor(engine: Any, name: str) -> EngineTensor:
         shape=tuple(engine.get_tensor_shape(name)),
         is_shape_tensor=engine.is_shape_inference_io(name),
         aliased_input=None if is_input else engine.get_aliased_input_tensor(name),
+        is_written=is_written,
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Self, SupportsIndex
 
-from hatch_tensoracle.runtime.addresses import check_aliases, checked_addresses, checked_stream
+from hatch_tensoracle.runtime.addresses import check_places, checked_addresses, checked_stream
 from hatch_tensoracle.runtime.distribution import Distribution
+from hatch_tensoracle.runtime.errors import ExecutionError
 from hatch_tensoracle.runtime.execution_context import ExecutionContext, OpenEngine
 from hatch_tensoracle.runtime.output_allocator import Allocate
 from hatch_tensoracle.runtime.settings import RuntimeSettings
@@ -38,7 +40,12 @@ class EngineExecution:
         """What is known of each input and output before there are shapes, in the engine's order."""
         self.buffers = tuple(name for name, tensor in self.tensors.items() if not tensor.is_shape_tensor)
         """The tensors that `enqueue` takes addresses of: no shape tensors, no outputs with an allocator."""
-        self._aliases = [(t.name, t.aliased_input) for t in self.tensors.values() if t.aliased_input is not None]
+        self._aliases = {t.name: t.aliased_input for t in self.tensors.values() if t.aliased_input is not None}
+        self._written = {tensor.name for tensor in self.tensors.values() if tensor.is_written}
+        self._placed: Mapping[str, int] | None = None
+        """The addresses that were last found good for the shapes."""
+        self._sizes: Mapping[str, int] = {}
+        """Bytes of these tensors, at least."""
         self.allocators = context.allocators
         """Those that outputs have."""
         self.settings_slot: SettingsSlot = context.settings_slot
@@ -91,9 +98,12 @@ class EngineExecution:
         """
         with self.context.in_use() as context:
             is_plain = profile is None and all(type(shape) is tuple for shape in shapes.values())
+            # The usual case for arrays, without a call for each extent. True and 1.0 are equal to 1.
             if (
-                is_plain and shapes == self.context.shapes.current
-            ):  # the usual case for arrays, without a look at each extent
+                is_plain
+                and shapes == self.context.shapes.current
+                and {*map(type, chain.from_iterable(shapes.values()))} <= {int}
+            ):
                 return
             wanted, chosen = self.context.shapes.choose(shapes, profile)
             if (wanted, chosen) != (self.context.shapes.current, self.context.shapes.profile):
@@ -178,8 +188,9 @@ class EngineExecution:
         """Put one execution on the stream and return.
 
         Every tensor of `buffers` needs one positive address, every output that is written over an input that input's;
-        0 is the default stream. Addresses are not followed here: that buffers are large enough, contiguous and of the
-        tensor's type is the caller's word. Work on another stream than the last needs `release_stream` first.
+        no other output may overlap a tensor. 0 is the default stream. Addresses are not followed here: that buffers are
+        large enough, contiguous and of the tensor's type is the caller's word. Work on another stream than the last
+        needs `release_stream` first.
 
         Raises TypeError or ValueError for addresses and handles, before TensorRT has seen any.
         """
@@ -191,9 +202,11 @@ class EngineExecution:
                 stream = checked_stream(stream)
             if not at.is_ready or at.contexts.is_stale:
                 at.get_ready(stream)
+                self._placed, self._sizes = None, at.shapes.least_sizes(self.buffers)
             found = checked_addresses(self.buffers, addresses)
-            if self._aliases:
-                check_aliases(self._aliases, found)
+            if found != self._placed:
+                check_places(found, self._sizes, self._aliases, self._written)
+                self._placed = found
             if stream != use.stream:
                 use.take(stream)
             context = at.contexts.present
@@ -204,6 +217,8 @@ class EngineExecution:
                 self.allocators.forget_errors()
             if not context.execute_async_v3(stream):
                 raise at.refused("to execute") from self.allocators.error
+            if self.allocators and (error := self.allocators.error) is not None:
+                raise ExecutionError("the work is enqueued, but notify_shape of an output's allocator fails") from error
 
     def __call__(
         self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None, *, stream: Any = None

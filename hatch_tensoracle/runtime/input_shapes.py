@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, SupportsIndex
 
 from hatch_tensoracle.runtime.addresses import checked_shape, wrong_names
 from hatch_tensoracle.runtime.engine_tensors import EngineTensor, fits, read_profiles
 from hatch_tensoracle.runtime.errors import ExecutionError
+from hatch_tensoracle.runtime.values import checked_integer
 
 __all__ = ["InputShapes"]
 
@@ -40,8 +41,13 @@ class InputShapes:
 
     def optimum(self, profile: int) -> dict[str, Shape]:
         """Return what TensorRT tuned a profile for: the inputs that must be told. Raises ValueError."""
-        self._check_profile(profile)
+        profile = self._checked_profile(profile)
         return {name: self._profiles[profile][name].opt for name in self.ranged}
+
+    def least_sizes(self, names: Iterable[str]) -> dict[str, int]:
+        """Return, by tensor, how many bytes it has at least; of those whose shapes are known."""
+        shapes = {**(self.current or {}), **self.outputs}
+        return {name: self._tensors[name].least_size(shapes[name]) for name in names}
 
     def contents(self, name: str) -> tuple[int, ...]:
         """Return the present contents of a shape tensor."""
@@ -56,7 +62,7 @@ class InputShapes:
             raise wrong_names("shapes", {name: 0 for name in shapes if name not in self._fixed}, self.ranged)
         wanted = self._fixed | {name: checked_shape(name, shape) for name, shape in shapes.items()}
         if profile is not None:
-            self._check_profile(profile)
+            profile = self._checked_profile(profile)
         allowed = (profile,) if profile is not None else (self.profile, *range(len(self._profiles)))
         chosen = next((index for index in allowed if fits(self._profiles[index], wanted)), None)
         if chosen is None:
@@ -94,9 +100,11 @@ class InputShapes:
         }
         self.current = wanted
 
-    def _check_profile(self, profile: int) -> None:
-        if profile not in range(len(self._profiles)):
-            raise ValueError(f"there is no profile {profile!r}: the engine has {len(self._profiles)}")
+    def _checked_profile(self, profile: SupportsIndex) -> int:
+        index = checked_integer("the profile", profile)
+        if index not in range(len(self._profiles)):
+            raise ValueError(f"there is no profile {index}: the engine has {len(self._profiles)}")
+        return index
 
     def _misfit(self, wanted: Mapping[str, Shape], profile: int | None) -> str:
         indexes = range(len(self._profiles)) if profile is None else (profile,)

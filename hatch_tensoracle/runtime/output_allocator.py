@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from hatch_tensoracle.runtime.addresses import checked_count
+
 __all__ = ["Allocate", "OutputAllocator", "output_allocator"]
 
 Allocate = Callable[[int, int, int], int]
@@ -70,7 +72,8 @@ def _subclass(module: Any) -> Any:
 
         def reallocate_output_async(self, tensor_name: str, memory: int, size: int, alignment: int, stream: int) -> int:
             try:
-                self.address = int(self._allocate(tensor_name, memory, size, alignment, stream))
+                given = self._allocate(tensor_name, memory, size, alignment, stream)
+                self.address = checked_count(f"the address that the allocator of output {tensor_name!r} gave", given)
             except Exception as error:  # noqa: BLE001 - raised again by enqueue
                 self.error = error
                 return 0
@@ -79,6 +82,9 @@ def _subclass(module: Any) -> Any:
         def notify_shape(self, tensor_name: str, shape: Any) -> None:
             self.shape = tuple(shape)
             if self._notify is not None:
-                self._notify(tensor_name, shape)
+                try:
+                    self._notify(tensor_name, shape)
+                except Exception as error:  # noqa: BLE001 - raised again by enqueue
+                    self.error = error
 
     return Remembering

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
 from typing import Any, get_args
 
-__all__ = ["check_choice", "checked_integer", "checked_integers"]
+__all__ = ["check_choice", "checked_integer", "checked_integers", "checked_sequence"]
 
 
 def check_choice(what: str, value: object, choices: Any) -> None:
@@ -17,9 +16,17 @@ def check_choice(what: str, value: object, choices: Any) -> None:
 
 def checked_integers(what: str, values: object) -> tuple[int, ...]:
     """Return a sequence of integers as a tuple of int. Raises TypeError."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise TypeError(f"{what} must be a sequence of integers, not {values!r}")
-    return tuple(checked_integer(what, value) for value in values)
+    return tuple(checked_integer(what, value) for value in checked_sequence(what, values))
+
+
+def checked_sequence(what: str, values: Any) -> tuple[Any, ...]:
+    """Return what should be a sequence of integers as a tuple, its elements unseen. Raises TypeError."""
+    if not isinstance(values, str):
+        try:
+            return tuple(values)  # an array without axes can be iterated over by its class alone
+        except TypeError:
+            pass
+    raise TypeError(f"{what} must be a sequence of integers, not {values!r}")
 
 
 def checked_integer(what: str, value: Any) -> int:

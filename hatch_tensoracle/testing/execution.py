@@ -65,8 +65,9 @@ class RunningPlugin:
         __cuda_array_interface__. Nothing but the plugin's own methods is called: the stream may be under capture. A
         tensor without elements is handed over as a null pointer. Raises PluginFailedError.
         """
-        pointers = [device_pointer(array) for array in (*inputs, *outputs)]
-        given, taken = pointers[: len(inputs)], pointers[len(inputs) :]
+        given = [_pointer("input", i, array, is_written=i in self._signature.aliases) for i, array in enumerate(inputs)]
+        taken = [_pointer("output", i, array, is_written=True) for i, array in enumerate(outputs)]
+        handle = stream_handle(stream)
         shapes = tuple(pointer.shape for pointer in given)
         _check_types("input", self._signature.inputs, given)
         _check_range(self._signature.inputs, shapes)
@@ -79,15 +80,16 @@ class RunningPlugin:
             self._plugin.do("runtime", "OnShapeChange", descs[0], counts[0], descs[1], counts[1])
             self._last_shapes = shapes
         addresses = [_addresses(each) for each in (given, taken)]
-        handle = stream_handle(stream)
         self._plugin.do("runtime", "Enqueue", *descs, *addresses, self._workspace or None, ctypes.c_void_p(handle))
 
     def run(self, inputs: Sequence[Any], stream: Any = None) -> list[Any]:
         """Execute on NumPy arrays: copy them to the device, enqueue, wait, and return the outputs as NumPy arrays."""
         _check_count("input", self._signature.inputs, inputs)
         types = [tensor.type for tensor in self._signature.inputs]
-        hosts = [arrays.host_array(array, type_) for array, type_ in zip(inputs, types, strict=True)]
-        shapes = self.output_shapes([array.shape for array in hosts])
+        hosts = [_host(i, array, types[i]) for i, array in enumerate(inputs)]
+        given = tuple(array.shape for array in hosts)
+        _check_range(self._signature.inputs, given)
+        shapes = self.output_shapes(given)
         placed: list[DevicePointer] = []
         owned: list[int] = []
         try:
@@ -105,7 +107,7 @@ class RunningPlugin:
             self._cuda.synchronize(0)
             self.enqueue(placed, results, stream)
             self._cuda.synchronize(stream_handle(stream))
-            return self._read([array.shape for array in hosts], results)
+            return self._read(given, results)
         finally:
             for address in owned:
                 self._cuda.free(address)
@@ -132,6 +134,20 @@ class RunningPlugin:
     def _copy(self, pointer: DevicePointer) -> bytes:
         size = byte_size(pointer.type, pointer.shape)
         return self._cuda.copy_to_host(pointer.address, size) if size else b""
+
+
+def _pointer(what: str, i: int, array: Any, *, is_written: bool) -> DevicePointer:
+    try:
+        return device_pointer(array, is_written=is_written)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{what} {i}: {error}") from error
+
+
+def _host(i: int, array: Any, type_: str) -> Any:
+    try:
+        return arrays.host_array(array, type_)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"input {i}: {error}") from error
 
 
 def _check_count(what: str, tensors: Sequence[Tensor], given: Sequence[Any]) -> None:

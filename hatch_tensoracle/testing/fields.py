@@ -77,6 +77,9 @@ class FieldSet:
         self._buffers = [None if field.data is None else ctypes.create_string_buffer(field.data) for field in fields]
         self._records = (abi.FieldRecord * len(fields))()
         for record, field, buffer in zip(self._records, fields, self._buffers, strict=True):
+            if field.type not in abi.FIELD_TYPES:
+                message = f"field {field.name} is of type {field.type!r}; TensorRT has {', '.join(abi.FIELD_TYPES)}"
+                raise ValueError(message)
             record.name = field.name.encode()
             record.data = None if buffer is None else ctypes.addressof(buffer)
             record.type = abi.FIELD_TYPES.index(field.type)
@@ -119,7 +122,7 @@ def _field(name: str, value: Any, declared: str | None) -> Field:
     elements = list(value) if isinstance(value, (list, tuple)) else [value]
     if declared == "DIMS":
         shapes = elements if elements and isinstance(elements[0], (list, tuple)) else [elements]
-        return Field(name=name, type="DIMS", data=b"".join(bytes(abi.Dims.of(s)) for s in shapes), length=len(shapes))
+        return Field(name=name, type="DIMS", data=_packed(name, shapes, "DIMS"), length=len(shapes))
     type_ = declared or ("INT64" if all(isinstance(element, int) for element in elements) else "FLOAT64")
     return Field(name=name, type=type_, data=_packed(name, elements, type_), length=len(elements))
 
@@ -128,8 +131,10 @@ def _packed(name: str, elements: Sequence[Any], type_: str) -> bytes:
     try:
         if type_ == "BF16":
             return b"".join(_bfloat16(element) for element in elements)
+        if type_ == "DIMS":
+            return b"".join(bytes(abi.Dims.of(shape)) for shape in elements)
         return struct.pack(f"<{len(elements)}{_CODES[type_]}", *elements)
-    except (KeyError, struct.error, OverflowError) as error:
+    except (IndexError, KeyError, OverflowError, TypeError, struct.error) as error:
         message = f"field {name} is {elements!r}, which cannot be written as the declared {type_}: {error}"
         raise ValueError(message) from error
 

@@ -654,7 +654,7 @@ class IExecutionContext:
 
     def _host(self, name: str) -> Any:
         """A shape tensor's own memory, as an array of ctypes."""
-        length = max(1, math.prod(self.tensors[name]["shape"]))
+        length = math.prod(self.tensors[name]["shape"])
         type_: Callable[[int], Any] = (
             (ctypes.c_int64 if self.tensors[name]["dtype"] == "INT64" else ctypes.c_int32) * length
         ).from_address

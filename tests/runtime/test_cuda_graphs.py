@@ -25,7 +25,7 @@ SMALL, LARGE = [[1, 2], [4, 2], [8, 2]], [[9, 2], [16, 2], [64, 2]]
 X = tensor("INPUT", (-1, 2), profiles=[SMALL, LARGE])
 Y = tensor("OUTPUT", ("x.0", 3))
 FIXED = {"x": tensor("INPUT", (5,)), "y": tensor("OUTPUT", (5,))}
-AT = {"x": 256, "y": 512}
+AT = {"x": 256, "y": 768}
 STREAM = 7
 EAGER = RuntimeSettings(dynamic_shapes_kernel_specialization_strategy="eager")
 

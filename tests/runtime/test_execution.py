@@ -65,6 +65,13 @@ def test_the_same_shapes_again_cost_tensorrt_nothing(ready: EngineExecution) -> 
     assert JOURNAL == []
 
 
+@pytest.mark.parametrize("shape", [(True, 2), (1, 2.0), (np.True_, 2)])
+def test_the_same_shapes_again_must_be_integers_too(ready: EngineExecution, shape: Any) -> None:
+    ready.set_input_shapes({"x": (1, 2), "fixed": (5,)})
+    with pytest.raises(TypeError, match=r"the shape of input 'x', .*, must be an integer"):
+        ready.set_input_shapes({"x": shape, "fixed": (5,)})
+
+
 def test_an_engine_without_ranges_needs_no_shapes(opened: Opener) -> None:
     execution = EngineExecution(opened(fixed=FIXED, y=tensor("OUTPUT", (3,))))
     assert execution.get_tensor_shape("y") == (3,)
@@ -97,6 +104,7 @@ def test_nothing_is_known_or_enqueued_before_shapes_are(execution: EngineExecuti
         ({"x": (True, 2)}, TypeError, "the shape of input 'x', .*, must be an integer, not True"),
         ({"x": (4.0, 2)}, TypeError, "must be an integer, not 4.0"),
         ({"x": 4}, TypeError, "the shape of input 'x' must be a sequence of integers, not 4"),
+        ({"x": np.array(4)}, TypeError, r"the shape of input 'x' must be a sequence of integers, not array\(4\)"),
         ({"x": "42"}, TypeError, "must be a sequence of integers"),
     ],
 )
@@ -118,7 +126,7 @@ def test_a_partial_failure_blocks_until_all_succeeds(opened: Opener, failing: tu
         execution.set_input_shapes({"x": (2, 2), "z": (2, 2)})
     for blocked in (
         lambda: execution.get_tensor_shape("x"),
-        lambda: execution.enqueue({"x": 256, "z": 256, "y": 256}, stream=0),
+        lambda: execution.enqueue({"x": 256, "z": 256, "y": 512}, stream=0),
     ):
         with pytest.raises(ExecutionError, match="set_input_shapes for 'x', 'z' has not succeeded"):
             blocked()
@@ -126,7 +134,7 @@ def test_a_partial_failure_blocks_until_all_succeeds(opened: Opener, failing: tu
     FAILING.clear()
     execution.set_input_shapes({"x": (4, 2), "z": (4, 2)})  # the very shapes of before are set again
     assert calls("set_input_shape")[-2:] == [("set_input_shape", "x", (4, 2)), ("set_input_shape", "z", (4, 2))]
-    execution.enqueue({"x": 256, "z": 256, "y": 256}, stream=0)
+    execution.enqueue({"x": 256, "z": 256, "y": 512}, stream=0)
 
 
 def test_what_tensorrt_logged_is_in_the_error(execution: EngineExecution) -> None:
@@ -165,6 +173,9 @@ def test_a_profile_can_be_chosen(opened: Opener) -> None:
         execution.set_input_shapes({"x": (9, 2)}, profile=0)
     with pytest.raises(ValueError, match="there is no profile 2: the engine has 2"):
         execution.set_input_shapes({"x": (4, 2)}, profile=2)
+    for no_index in (False, 1.0, "1"):
+        with pytest.raises(TypeError, match="the profile must be an integer, not"):
+            execution.set_input_shapes({"x": (4, 2)}, profile=no_index)  # type: ignore[arg-type]
 
 
 def test_a_first_change_of_profile_needs_a_stream(execution: EngineExecution) -> None:
@@ -362,6 +373,16 @@ def test_contents_of_shape_tensors_are_set_like_shapes(opened: Opener) -> None:
         execution.get_tensor_values("x")
 
 
+def test_shape_tensors_may_have_no_element(opened: Opener) -> None:
+    nothing = tensor("INPUT", (0,), dtype="INT64", values=[[[], [], []]] * 2)  # in two profiles
+    execution = EngineExecution(opened(x=X, nothing=nothing, y=Y))
+    execution.set_input_shapes({"x": (4, 2), "nothing": ()})
+    assert execution.get_tensor_values("nothing") == ()
+    execution.enqueue({"x": 256, "y": 512}, stream=0)
+    with pytest.raises(ValueError, match=r"input 'nothing' is \(1,\)"):
+        execution.set_input_shapes({"x": (4, 2), "nothing": (1,)})
+
+
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
@@ -443,6 +464,39 @@ def test_an_allocator_that_fails_is_the_cause(filtering: EngineExecution) -> Non
     filtering.set_output_allocator("y", lambda *_: 0)
     with pytest.raises(ExecutionError, match="no memory for y"):
         filtering.enqueue({"x": 256}, stream=3)
+
+
+@pytest.mark.parametrize(
+    ("address", "error"),
+    [(True, TypeError), (4096.5, TypeError), (None, TypeError), ("4096", TypeError), (-1, ValueError)],
+)
+def test_what_an_allocator_gives_must_be_an_address(
+    filtering: EngineExecution, address: Any, error: type[Exception]
+) -> None:
+    filtering.set_input_shapes({"x": (4, 2)})
+    filtering.set_output_allocator("y", lambda *_: address)
+    with pytest.raises(ExecutionError, match="no memory for y") as caught:
+        filtering.enqueue({"x": 256}, stream=3)
+    assert isinstance(caught.value.__cause__, error)
+    assert "the address that the allocator of output 'y' gave" in str(caught.value.__cause__)
+
+
+def test_an_allocator_that_fails_to_be_told_the_shape_is_not_passed_over(filtering: EngineExecution) -> None:
+    """TensorRT's binding prints what it raises, and goes on."""
+
+    class Allocator(stand_in.IOutputAllocator):
+        def reallocate_output(self, *_: Any) -> int:
+            return 4096
+
+        def notify_shape(self, *_: Any) -> None:
+            raise LookupError("nowhere")
+
+    filtering.set_input_shapes({"x": (4, 2)})
+    filtering.set_output_allocator("y", Allocator())
+    for _ in range(2):
+        with pytest.raises(ExecutionError, match="is enqueued, but notify_shape of an output's allocator") as caught:
+            filtering.enqueue({"x": 256}, stream=3)
+        assert isinstance(caught.value.__cause__, LookupError)
 
 
 def test_an_earlier_failure_is_not_the_cause(filtering: EngineExecution) -> None:
@@ -528,6 +582,43 @@ def test_an_output_over_an_input_has_its_address(opened: Opener) -> None:
     execution.enqueue({"x": 256, "y": 256}, stream=0)
     with pytest.raises(ValueError, match="output 'y' is written over input 'x': its address must be 0x100, not 0x200"):
         execution.enqueue({"x": 256, "y": 512}, stream=0)
+
+
+@pytest.mark.parametrize("places", [{}, {"y": 256}, {"y": 256 + 31}, {"y": 256 - 23}, {"y": 512, "z": 512 + 23}])
+def test_no_output_is_where_another_tensor_is(opened: Opener, places: dict[str, int]) -> None:
+    """Even where it was enqueued to other memory, or with smaller shapes, before."""
+    execution = EngineExecution(opened(x=X, w=X, y=Y, z=Y))
+    apart = {"x": 256, "w": 256 + 16, "y": 4096, "z": 8192}  # inputs may overlap
+    execution.set_input_shapes({"x": (4, 2), "w": (4, 2)})
+    execution.enqueue(apart, stream=0)
+    JOURNAL.clear()
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"tensors '.' and '.' overlap, .* give every output memory of its own"):
+            execution.enqueue(apart | (places or dict.fromkeys(apart, 256)), stream=0)
+    assert JOURNAL == []
+    execution.enqueue(apart | {"y": 256 + 16 + 32, "z": 256 - 24}, stream=0)  # side by side
+
+
+def test_tensors_that_grow_into_one_another_are_refused(ready: EngineExecution) -> None:
+    near = {"x": 256, "fixed": 1024, "y": 256 + 4 * 8}
+    ready.enqueue(near, stream=0)
+    ready.set_input_shapes({"x": (5, 2)})
+    with pytest.raises(ValueError, match="'x' and 'y' overlap, 40 bytes at 0x100 and 30 at 0x120"):
+        ready.enqueue(near, stream=0)
+
+
+def test_an_input_that_is_written_over_is_no_other_s_memory(opened: Opener) -> None:
+    execution = EngineExecution(opened(x=FIXED, w=FIXED, y=tensor("OUTPUT", (5,), aliased="x")))
+    with pytest.raises(ValueError, match="tensors 'w' and 'x' overlap"):
+        execution.enqueue({"x": 256, "w": 256, "y": 256}, stream=0)
+    execution.enqueue({"x": 256, "w": 512, "y": 256}, stream=0)
+
+
+def test_elements_may_be_smaller_than_a_byte(opened: Opener) -> None:
+    execution = EngineExecution(opened(x=FIXED, y=tensor("OUTPUT", (5,), dtype="FP4")))
+    execution.enqueue({"x": 256 + 3, "y": 256}, stream=0)
+    with pytest.raises(ValueError, match="'y' and 'x' overlap, 3 bytes at 0x100 and 20 at 0x102"):
+        execution.enqueue({"x": 256 + 2, "y": 256}, stream=0)
 
 
 # The caller's workspace

@@ -226,6 +226,12 @@ def test_shape_tensors_are_numbers(opened: Opener, library: Library) -> None:
     target = tensor("INPUT", (2,), dtype="INT64", values=[[[1, 1], [4, 4], [8, 8]]])
     size = tensor("OUTPUT", (2,), dtype="INT32", contents=("target[1]", "x.0"))
     execution = EngineExecution(opened(x=X, target=target, y=tensor("OUTPUT", ("target[0]",)), size=size))
+    x = library.array((4, 2), "float32", Device())
+    with pytest.raises(ValueError, match=r"output 'size' is a shape tensor, .*: it is returned, not given in `out`"):
+        execution({"x": x, "target": (3, 7)}, {"size": x})
+    with pytest.raises(TypeError, match="the shape of input 'target' must be a sequence of integers, not array"):
+        execution({"x": x, "target": np.array(3)})
+    assert ("execute_async_v3", 77) not in JOURNAL
     for contents in ([3, 7], [3, 7], [1, 2]):
         results = execution({"x": library.array((4, 2), "float32", Device()), "target": np.array(contents)})
         assert results["y"].shape == (contents[0],)
@@ -270,7 +276,7 @@ def test_arrays_on_another_gpu_than_the_current_one_are_refused(
     opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hatch_tensoracle.runtime.arrays.current_device", lambda: 1)
-    x, y = ([DevicePointer(256, shape, type_, gpu) for gpu in (0, 1)] for shape, type_ in (X4, Y4))
+    x, y = ([DevicePointer(at, *what, gpu) for gpu in (0, 1)] for at, what in ((256, X4), (512, Y4)))
     execution = EngineExecution(opened(x=X, y=Y))
     with pytest.raises(ValueError, match="tensor 'x' is on GPU 0, the current one is GPU 1: make it current"):
         execution({"x": x[0]}, {"y": y[0]}, stream=0)
@@ -295,9 +301,57 @@ def test_arrays_on_the_host_are_refused_by_name(opened: Opener) -> None:
         EngineExecution(opened(x=X, y=Y))({"x": np.zeros((4, 2), np.float32)}, stream=0)
 
 
-def test_cupy_has_not_all_types(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    library = Library("cupy")
-    monkeypatch.setitem(sys.modules, "cupy", library)
+@pytest.mark.parametrize("dtype", ["BF16", "FP8"])
+@pytest.mark.parametrize(
+    ("shape", "remedy"), [(("x.0",), "give it in `out`"), (("?6",), "call set_output_allocator")], ids=["known", "any"]
+)
+def test_a_type_that_the_library_has_not_is_refused_before_anything_is_enqueued(
+    opened: Opener, library: Library, shape: tuple[str, ...], dtype: str, remedy: str
+) -> None:
+    """CuPy has neither, torch has fp8 since 2.1: the small torch here has neither, too."""
     x = library.array((4, 2), "float32", Device())
-    with pytest.raises(TypeError, match="CuPy has no bf16: give an array of another library"):
-        EngineExecution(opened(x=X, y=tensor("OUTPUT", ("x.0",), dtype="BF16")))({"x": x})
+    execution = EngineExecution(opened(x=X, y=tensor("OUTPUT", shape, dtype=dtype)))
+    for _ in range(2):
+        with pytest.raises(TypeError, match=f"(torch|CuPy) has no {dtype.lower()}, which output 'y' is: {remedy}"):
+            execution({"x": x})
+    assert executed() == []
+
+
+def test_arrays_that_their_library_does_not_hand_over_are_refused_by_name(opened: Opener) -> None:
+    class Differentiated:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 2, 0
+
+        def __dlpack__(self, **_: Any) -> object:
+            raise BufferError("Can't export tensors that require gradient")  # torch's
+
+    with pytest.raises(ValueError, match="tensor 'x': a Differentiated cannot be handed over: Can't export tensors"):
+        EngineExecution(opened(x=X, y=Y))({"x": Differentiated()}, stream=0)
+
+
+class ReadOnly:
+    """An array that must not be written to."""
+
+    def __init__(self, address: int, shape: tuple[int, ...], typestr: str) -> None:
+        self.__cuda_array_interface__ = {"shape": shape, "typestr": typestr, "data": (address, True), "version": 3}
+
+
+def test_arrays_for_reading_only_are_inputs_and_no_outputs(opened: Opener) -> None:
+    x, y = ReadOnly(256, (4, 2), "<f4"), DevicePointer(512, *Y4)
+    execution = EngineExecution(opened(x=X, y=Y))
+    assert execution({"x": x}, {"y": y}, stream=0) == {"y": y}
+    JOURNAL.clear()
+    with pytest.raises(ValueError, match="tensor 'y': the array is for reading only, and would be written to"):
+        execution({"x": x}, {"y": ReadOnly(512, (4, 3), "<f2")}, stream=0)
+    over = EngineExecution(opened(x=X, y=tensor("OUTPUT", ("x.0", 2), aliased="x")))
+    with pytest.raises(ValueError, match="tensor 'x': the array is for reading only"):
+        over({"x": x}, stream=0)
+    assert executed() == []
+
+
+def test_an_array_is_not_written_to_while_it_is_read(opened: Opener) -> None:
+    x = DevicePointer(256, *X4)
+    execution = EngineExecution(opened(x=X, y=tensor("OUTPUT", ("x.0", 2))))
+    with pytest.raises(ValueError, match="tensors 'x' and 'y' overlap"):
+        execution({"x": x}, {"y": x}, stream=0)
+    assert executed() == []

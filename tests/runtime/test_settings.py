@@ -20,7 +20,7 @@ SMALL, LARGE = [[1, 2], [4, 2], [8, 2]], [[9, 2], [16, 2], [64, 2]]
 X = tensor("INPUT", (-1, 2), profiles=[SMALL, LARGE])
 Y = tensor("OUTPUT", ("x.0", 3))
 NATIVE = RuntimeSettings(cuda_graph_strategy="whole_graph_capture")
-AT = {"x": 256, "y": 512}
+AT = {"x": 256, "y": 768}
 
 
 def contexts() -> list[tuple[Any, ...]]:

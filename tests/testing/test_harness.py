@@ -149,7 +149,13 @@ def test_fields_have_values() -> None:
     assert Field(name="x", type="CHAR", data=b"text\0", length=5).value() == "text"
 
 
-@pytest.mark.parametrize(("name", "given"), [("byte", 128), ("half", 1e9), ("int", 0.5), ("int", "text")])
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        *(("byte", 128), ("half", 1e9), ("int", 0.5), ("int", "text")),
+        *(("shape", (1,) * 9), ("shape", (1.5,)), ("shape", [(1,), 2])),
+    ],
+)
 def test_value_that_the_declared_type_cannot_hold_is_refused(probe_library: Path, name: str, given: Any) -> None:
     harness = PluginHarness(probe_library)
     if isinstance(given, str):  # a plugin is to refuse the type, not the harness
@@ -166,6 +172,8 @@ def test_field_records_are_handed_over_as_they_stand(probe_library: Path) -> Non
         Field(name="int", type="INT4", data=b"", length=0),
     ]
     assert harness.create("Probe", fields, namespace="tests").name == "Probe"
+    with pytest.raises(ValueError, match="field int is of type 'FLOAT31'; TensorRT has FLOAT16, "):
+        harness.create("Probe", [Field(name="int", type="FLOAT31", data=None, length=1)], namespace="tests")
 
 
 # Failures.
@@ -401,8 +409,16 @@ def test_enqueue_calls_the_plugin_and_nothing_else(probe_library: Path) -> None:
             running.enqueue(inputs, [outputs[0], inputs[0], outputs[2]])
         with pytest.raises(ValueError, match="1 inputs are given; the plugin has 2"):
             running.enqueue(inputs[:1], outputs)
-        with pytest.raises(TypeError, match="a ndarray is not in device memory"):
+        with pytest.raises(TypeError, match="input 0: a ndarray is not in device memory"):
             running.enqueue([np.zeros((4, 2)), inputs[1]], outputs)
+        with pytest.raises(ValueError, match="the stream's handle is -1, must not be negative"):
+            running.enqueue(inputs, outputs, -1)
+        with pytest.raises(ValueError, match=r"input 0 has shape \(4,\); the plugin was built for \(2, 2\)"):
+            running.run([np.zeros(4, np.float32), np.zeros(3, np.float32)])
+        with pytest.raises(TypeError, match="output 2: a ndarray is not in device memory"):
+            running.enqueue(inputs, [*outputs[:2], np.zeros(())])
+        with pytest.raises(TypeError, match="input 1: an array of float64 is given; the plugin was built for fp32"):
+            running.run([np.zeros((4, 2), np.float32), np.zeros(3)])
 
 
 @in_child
