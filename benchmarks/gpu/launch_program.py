@@ -64,6 +64,9 @@ class LaunchProgram:
             "-o",
             self._program,
             "-ldl",
+            "-Wl,--no-as-needed",
+            "-lstdc++",  # as in every process with TensorRT, or else the plugin's library would bring it
+            "-lm",
         ]
         run_tool(command, what="The compiler of launches.cpp")
         self._empty = directory / "libempty.so"
