@@ -64,14 +64,11 @@ class LaunchProgram:
             "-o",
             self._program,
             "-ldl",
-            "-Wl,--no-as-needed",
-            "-lstdc++",  # as in every process with TensorRT, or else the plugin's library would bring it
-            "-lm",
         ]
         run_tool(command, what="The compiler of launches.cpp")
         self._empty = directory / "libempty.so"
         command = [*cxx_compiler(), "-shared", "-fPIC", "-x", "c++", "/dev/null", "-o", self._empty]
-        run_tool([*command, "-Wl,--no-as-needed"], what="The compiler of an empty library")
+        run_tool(command, what="The compiler of an empty library")
 
     def run(self, what: What, launch: Launch, *numbers: int) -> dict[str, list[float]]:
         """Run it in a process of its own. Nanoseconds by series. Raises RuntimeError with what it printed."""

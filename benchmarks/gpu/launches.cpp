@@ -114,6 +114,8 @@ struct Session {
 
   Session(char const* driver, int fakeSm) : library(dlopen(driver, RTLD_NOW | RTLD_GLOBAL)) {
     check(library != nullptr, driver);
+    // TensorRT is in every process with a plugin, and has loaded this; the compiler may have linked it here statically.
+    check(dlopen("libstdc++.so.6", RTLD_NOW | RTLD_GLOBAL) != nullptr, "libstdc++.so.6");
     if (fakeSm != 0) find<void (*)(int, int)>(library, "fakeDriverAddDevice")(fakeSm, 227 * 1024);
     checkCall(find<CUresult (*)(unsigned)>(library, "cuInit")(0), "cuInit");
     CUcontext context = nullptr;
