@@ -72,7 +72,7 @@ def advise_wheel(path: Path, bundles: Mapping[str, Bundle]) -> Iterator[Advice]:
                 id="no-manylinux-tag",
                 where=str(path),
                 cause=f"tagged {', '.join(platforms)}, which package indexes do not take",
-                remedy="Run `auditwheel repair`, which finds the tag.",
+                remedy="Set the hook's option `platform-tag` to `auto`, or let auditwheel repair the wheel.",
             )
         for name, bundle in bundles.items():
             where = f"{path}: {name}"

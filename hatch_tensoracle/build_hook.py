@@ -12,13 +12,13 @@ from typing import Any, NoReturn
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 from hatch_tensoracle._files import write_whole
+from hatch_tensoracle.build_directory import forget, workspace
 from hatch_tensoracle.bundle import Bundle
 from hatch_tensoracle.config import HookConfig, LibraryConfig
 from hatch_tensoracle.errors import ConfigurationError, MissingPluginError, TensoracleError, UnexpectedFileError
 from hatch_tensoracle.inspection import inspect_wheel, manifest_name, shipped_name
 from hatch_tensoracle.library import make_library
 from hatch_tensoracle.platform_tag import check_platform, platform_tag
-from hatch_tensoracle.workspace import forget, workspace
 
 __all__ = ["TensoracleBuildHook"]
 

@@ -50,7 +50,7 @@ _MAX_CHOICES = 1_000_000
 _INTEGER_SIZES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "u8": 1, "u16": 2, "u32": 4, "u64": 8}
 SCALAR_SIZES = {"i1": 1, **_INTEGER_SIZES, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8}
 """Bytes of a kernel parameter of each scalar type, as Triton 3.6 to 3.9 lower it for CUDA."""
-ELEMENT_SIZES = {**SCALAR_SIZES, "fp8e4nv": 1, "fp8e5": 1, "fp8e4b15": 1, "fp8e4b8": 1, "fp8e5b16": 1}
+ELEMENT_SIZES = {**SCALAR_SIZES, "fp8e4nv": 1, "fp8e5": 1, "fp8e4b15": 1}
 """Bytes of one element behind a pointer; the names are Triton's."""
 
 

@@ -123,7 +123,7 @@ def _register_diff(commands: Any) -> None:
 
 def diff(*, before: Path, after: Path, format: str) -> int:  # noqa: A002 - the option's name
     """Print what differs."""
-    from hatch_tensoracle.comparison import compare, comparison_json, comparison_text, read_artifact
+    from hatch_tensoracle.difference import compare, comparison_json, comparison_text, read_artifact
 
     for path in (before, after):
         if not path.exists():
@@ -278,9 +278,9 @@ def _register_build(commands: Any) -> None:
 
 def build(*, project: Path, output: Path) -> int:
     """Build every library that the project configures."""
+    from hatch_tensoracle.build_directory import workspace
     from hatch_tensoracle.config import HookConfig
     from hatch_tensoracle.library import make_library
-    from hatch_tensoracle.workspace import workspace
 
     def report(line: str) -> None:
         print(line, file=sys.stderr)

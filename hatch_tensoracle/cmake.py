@@ -15,8 +15,8 @@ from string import Template
 
 from hatch_tensoracle._paths import cpp, templates
 from hatch_tensoracle._process import cxx_compiler, run, tool_of
+from hatch_tensoracle.build_directory import temporary_directory
 from hatch_tensoracle.errors import BuildError
-from hatch_tensoracle.workspace import temporary_directory
 
 __all__ = ["build_library"]
 

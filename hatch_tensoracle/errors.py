@@ -137,7 +137,7 @@ class ResourceMismatchError(BundleError):
 
 
 class UnexpectedFileError(BundleError):
-    """A bundle directory holds a file that its manifest does not name."""
+    """A bundle directory or a wheel holds a file that no manifest names, or that the build did not make."""
 
     id = "unexpected-file"
 

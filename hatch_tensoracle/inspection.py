@@ -87,7 +87,7 @@ def inspect_wheel(wheel: str | os.PathLike[str], plugin: str | None = None) -> d
     """Check a wheel without installing it: its plugin library at the path `plugin`, or every one it holds.
 
     Returns the manifest of each library by its path. Raises the first defect, a BundleError: WheelError, TagError,
-    MissingPluginError, and those of `inspect_bundle` except MissingCubinError, MissingPtxError and UnexpectedFileError.
+    MissingPluginError, and those of `inspect_bundle`.
     """
     return _raise_first(check_wheel(Path(wheel), plugin))
 

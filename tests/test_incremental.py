@@ -20,6 +20,7 @@ from helpers.tools import run
 from hatch_tensoracle.config import LibraryConfig
 from hatch_tensoracle.errors import ConfigurationError
 from hatch_tensoracle.incremental import make_bundle
+from hatch_tensoracle.tuning import TUNING_SCHEMA
 
 KERNELS = """
 import triton
@@ -85,7 +86,7 @@ class Step:
         self, directory: Path, output: Path | None = None, python: str | Path = sys.executable, **options: Any
     ) -> None:
         output = output or directory.with_name("bundle")
-        shown = json.dumps({name: list(value) for name, value in options.items()})
+        shown = json.dumps(options)
         printed = run(python, "-c", STEP, str(directory), str(output), shown, cwd=directory.parent)
         answer = json.loads(printed)
         self.lines: list[str] = answer["lines"]
@@ -224,6 +225,12 @@ def test_options_and_the_tuning_file_count(tmp_path: Path) -> None:
     Step(where)
     assert not Step(where, targets=["sm86", "sm120"]).is_known
     assert Step(where).is_known  # both are remembered
+    tuning = where / "tuning.json"
+    for text in f'{{"schema": {TUNING_SCHEMA}, "tuning": []}}', f'{{"tuning": [], "schema": {TUNING_SCHEMA}}}':
+        tuning.write_text(text)
+        aged(where)
+        assert not Step(where, tuning=tuning.name).is_known
+        assert Step(where, tuning=tuning.name).is_known
 
 
 def test_the_version_of_a_distribution_that_the_file_imports_counts(tmp_path: Path) -> None:

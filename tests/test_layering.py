@@ -51,7 +51,7 @@ LAYERS = {
                 "_archive",
                 "_markup",
                 "advice",
-                "comparison",
+                "difference",
                 "heat_map",
                 "html_report",
                 "inspection",
@@ -69,7 +69,7 @@ LAYERS = {
             f"hatch_tensoracle.{name}"
             for name in (
                 *("cmake", "config", "dependencies", "incremental", "kernels_file", "library", "observation"),
-                *("overrides", "platform_tag", "workspace"),
+                *("build_directory", "overrides", "platform_tag"),
             )
         ),
         below=("leaves", "process", "manifest", "formats", "inspection", "producer"),

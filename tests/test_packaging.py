@@ -106,7 +106,8 @@ def test_the_metadata_asks_for_little(wheel: Path) -> None:
         "platformdirs",
         "rich",
     }
-    assert set(metadata.get_all("Provides-Extra", [])) == {"producer", "tensorrt", "rtx", "dask", "fsspec", "test"}
+    extras = {"producer", "tensorrt", "rtx", "convert", "plot", "dask", "fsspec", "test"}
+    assert set(metadata.get_all("Provides-Extra", [])) == extras
 
 
 def test_the_sdist_holds_the_repository(sdist: Path, sources: set[str]) -> None:

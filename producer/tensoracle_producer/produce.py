@@ -1,4 +1,4 @@
-"""From specs to a bundle directory: the producer's one entry point."""
+"""From specs to a bundle directory: by `compile_bundle` for users, by `produce` for the hook."""
 
 from __future__ import annotations
 

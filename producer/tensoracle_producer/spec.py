@@ -30,8 +30,8 @@ _PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 class Pointer:
     """A pointer to device memory.
 
-    `element` is the Triton name of what it points to: i1, i8 to i64, u8 to u64, fp16, bf16, fp32, fp64, fp8e4nv, fp8e5,
-    fp8e4b15, fp8e4b8 or fp8e5b16. With `divisible_by=16` the kernel is compiled for addresses that are multiples of
+    `element` is the Triton name of what it points to: i1, i8 to i64, u8 to u64, fp16, bf16, fp32, fp64, fp8e4nv, fp8e5
+    or fp8e4b15. With `divisible_by=16` the kernel is compiled for addresses that are multiples of
     16 bytes; the launcher runs that variant on no others. Raises TypeError or ValueError naming the field.
     """
 

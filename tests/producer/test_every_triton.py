@@ -40,7 +40,7 @@ plain = {"SCALE": None, "MODE": "", "TYPE": tl.bfloat16, "ROUND": False, "F": tl
 strided = {"name": "strided", "constants": {"BLOCK": 64}}
 specs = [
     *map(fill, SCALAR_SIZES),
-    *map(copy, sorted(ELEMENT_SIZES.keys() - {"fp8e4b8", "fp8e5b16"})),
+    *map(copy, sorted(ELEMENT_SIZES)),
     KernelSpec(kernels.strided, **strided, arguments=[*pointer * 2, Scalar("i32", equal_to=1)]),
     KernelSpec(kernels.strided, **strided, arguments=[*pointer * 2, Scalar("i32")]),
     KernelSpec(kernels.choose, name="chosen", arguments=pointer, constants=chosen),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hatch_tensoracle.workspace import temporary_directory
+from hatch_tensoracle.build_directory import temporary_directory
 
 
 @pytest.mark.parametrize("name", ["plain", "with space", "日本", "a,b", "a'b", "a$b"])
