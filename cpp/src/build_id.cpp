@@ -7,7 +7,7 @@
 #include <cstring>
 
 // From the linker: where the library's ELF header lies in memory, if it is part of a segment.
-extern "C" __attribute__((weak, visibility("hidden"))) Elf64_Ehdr const __ehdr_start;
+extern "C" __attribute__((weak, visibility("hidden"))) unsigned char const __ehdr_start[];
 
 namespace tensoracle {
 namespace {
@@ -42,10 +42,11 @@ std::string buildIdAmong(unsigned char const* note, std::size_t size) {
 }  // namespace
 
 std::string buildId() {
-  auto const* const image = reinterpret_cast<unsigned char const*>(&__ehdr_start);
+  unsigned char const* const image = __ehdr_start;
   if (image == nullptr) return "";
-  auto const* const segments = reinterpret_cast<Elf64_Phdr const*>(image + __ehdr_start.e_phoff);
-  for (std::size_t i = 0; i < __ehdr_start.e_phnum; ++i) {
+  auto const& header = *reinterpret_cast<Elf64_Ehdr const*>(image);
+  auto const* const segments = reinterpret_cast<Elf64_Phdr const*>(image + header.e_phoff);
+  for (std::size_t i = 0; i < header.e_phnum; ++i) {
     if (segments[i].p_type != PT_NOTE || segments[i].p_align > 4) continue;  // 8: properties, laid out otherwise
     std::string const found = buildIdAmong(image + segments[i].p_vaddr, segments[i].p_memsz);
     if (!found.empty()) return found;
