@@ -20,7 +20,7 @@ __all__ = ["Dependencies"]
 _OURS = ("hatch_tensoracle", "tensoracle_producer")
 _SYSTEM = ("/proc/", "/sys/", "/dev/")
 _SITE = {"site-packages", "dist-packages"}
-"""Names of directories inside that of the standard library which are no part of it."""
+"""Names of directories of environments, which are no part of the standard library that they lie in."""
 _read_before: set[str] = set()
 """What earlier kernels files of this process read: a module that they share is not read again."""
 
@@ -39,6 +39,8 @@ class Dependencies:
     """Versions of those that the other files belong to."""
     modules: tuple[str, ...]
     """What was found elsewhere, and would not be if it lay beside the kernels file too."""
+    place: tuple[str, ...] | None
+    """The project and where modules were found, if a path is absolute: another project may mean another file."""
 
     @classmethod
     def of(cls, seen: Observation, root: Path) -> Dependencies:
@@ -49,12 +51,15 @@ class Dependencies:
         modules = (getattr(sys.modules.get(name), "__file__", None) for name in imported)
         distributions, rest = _divided(own | _read_before | {file for file in modules if file}, seen, root)
         here = _stems(seen.beside.directory)
+        files = {_relative(file, root): _digest(Path(file)) for file in sorted(rest)}
+        directories = {_relative(path, root): _listing(Path(path)) for path in sorted(seen.directories)}
         return cls(
-            files={_relative(file, root): _digest(Path(file)) for file in sorted(rest)},
-            directories={_relative(path, root): _listing(Path(path)) for path in sorted(seen.directories)},
+            files=files,
+            directories=directories,
             variables={name: os.environ.get(name) for name in sorted(seen.variables)},
             distributions=dict(sorted(distributions.items())),
             modules=tuple(sorted({name.partition(".")[0] for name in sys.modules} - here)),
+            place=_place(root, (*files, *directories)),
         )
 
     def changed(self, root: Path, kernels_directory: Path) -> str | None:
@@ -62,6 +67,8 @@ class Dependencies:
         return next(self._changes(root, kernels_directory), None)
 
     def _changes(self, root: Path, kernels_directory: Path) -> Iterator[str]:
+        if self.place != _place(root, (*self.files, *self.directories)):
+            yield "where the project or what it imports lies"
         yield from (path for path, digest in self.files.items() if _digest(root / path) != digest)
         yield from (path for path, digest in self.directories.items() if _listing(root / path) != digest)
         yield from (f"${name}" for name, value in self.variables.items() if os.environ.get(name) != value)
@@ -122,6 +129,12 @@ def _imported(file: Path) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _place(root: Path, paths: Iterable[str]) -> tuple[str, ...] | None:
+    """The project, and the entries of `sys.path` that absolute ones of the paths lie below; None if there are none."""
+    above = {str(directory) for path in map(Path, paths) if path.is_absolute() for directory in path.parents}
+    return (str(root), *(entry for entry in sys.path if entry in above)) if above else None
 
 
 def _relative(path: str, root: Path) -> str:

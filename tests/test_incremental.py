@@ -269,6 +269,26 @@ def test_a_module_of_no_distribution_counts_by_its_content(tmp_path: Path, monke
     assert Step(where).lines[0] == f"{elsewhere / 'factors.py'} has changed since an earlier build"
 
 
+def test_another_checkout_has_another_file_outside_of_the_project(tmp_path: Path) -> None:
+    rest = """
+        import sys
+        sys.path.insert(0, __file__.rsplit("/", 2)[0] + "/common")
+        from shared_factor import FACTOR
+        KERNELS = specs([FACTOR])
+    """
+    wheres = []
+    for name, factor in ("a", 2.0), ("b", 3.0):
+        (tmp_path / name / "common").mkdir(parents=True)
+        (tmp_path / name / "common" / "shared_factor.py").write_text(f"FACTOR = {factor}\n")
+        aged(tmp_path / name)
+        wheres.append(project(tmp_path / name / "project", rest))
+    first = Step(wheres[0])
+    assert Step(wheres[0]).is_known
+    other = Step(wheres[1])
+    assert not other.is_known
+    assert other.digest != first.digest
+
+
 def test_what_another_library_of_the_wheel_has_loaded_already_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
