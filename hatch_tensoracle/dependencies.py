@@ -13,16 +13,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hatch_tensoracle.observation import Observation
+from hatch_tensoracle.observation import SITE, Observation
 
 __all__ = ["Dependencies"]
 
 _OURS = ("hatch_tensoracle", "tensoracle_producer")
 _SYSTEM = ("/proc/", "/sys/", "/dev/")
-_SITE = {"site-packages", "dist-packages"}
-"""Names of directories of environments, which are no part of the standard library that they lie in."""
-_read_before: set[str] = set()
-"""What earlier kernels files of this process read: a module that they share is not read again."""
+_files: set[str] = set()
+_directories: set[str] = set()
+_variables: set[str] = set()
+"""What earlier kernels files of this process read: a module that they share is not run again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,18 +45,21 @@ class Dependencies:
     @classmethod
     def of(cls, seen: Observation, root: Path) -> Dependencies:
         """The present state of what was seen."""
-        own = {file for file in seen.files if file in seen.beside}
-        _read_before.update(seen.files - own)
-        imported = {name for file in own if file.endswith(".py") for name in _imported(Path(file))}
+        beside = {file for file in seen.files if file in seen.beside}
+        _files.update(seen.files - beside)
+        _directories.update(seen.directories)
+        _variables.update(seen.variables)
+        code = (file for file in beside | _files if file.endswith(".py") and seen.is_own(file))
+        imported = {name for file in code for name in _imported(Path(file))}
         modules = (getattr(sys.modules.get(name), "__file__", None) for name in imported)
-        distributions, rest = _divided(own | _read_before | {file for file in modules if file}, seen, root)
+        distributions, rest = _divided(beside | _files | {file for file in modules if file}, seen, root)
         here = _stems(seen.beside.directory)
         files = {_relative(file, root): _digest(Path(file)) for file in sorted(rest)}
-        directories = {_relative(path, root): _listing(Path(path)) for path in sorted(seen.directories)}
+        directories = {_relative(path, root): _listing(Path(path)) for path in sorted(_directories)}
         return cls(
             files=files,
             directories=directories,
-            variables={name: os.environ.get(name) for name in sorted(seen.variables)},
+            variables={name: os.environ.get(name) for name in sorted(_variables)},
             distributions=dict(sorted(distributions.items())),
             modules=tuple(sorted({name.partition(".")[0] for name in sys.modules} - here)),
             place=_place(root, (*files, *directories)),
@@ -88,7 +91,7 @@ def _divided(files: Iterable[str], seen: Observation, root: Path) -> tuple[dict[
             continue
         if file in seen.beside:
             rest.add(file)
-        elif file.startswith(known) and not (_SITE & set(file.split("/"))):
+        elif file.startswith(known) and not (SITE & set(file.split("/"))):
             continue
         elif (owner := owners.get(file)) is not None:
             distributions[owner.name] = owner.version

@@ -49,8 +49,8 @@ from hatch_tensoracle.config import LibraryConfig
 from hatch_tensoracle.incremental import make_bundle
 
 project, output = map(Path, sys.argv[1:3])
-options = {"targets": ("sm86",), **json.loads(sys.argv[3])}
-config = LibraryConfig(kernels="kernels.py:KERNELS", sources=("p.cpp",), library="p/libp.so", **options)
+options = {"kernels": "kernels.py:KERNELS", "targets": ("sm86",), **json.loads(sys.argv[3])}
+config = LibraryConfig(sources=("p.cpp",), library="p/libp.so", **options)
 lines = []
 bundle = make_bundle(config, project, output, lines.append)
 print(json.dumps({"lines": lines, "modules": sorted(sys.modules), "digest": bundle.digest}))
@@ -65,7 +65,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def project(directory: Path, rest: str = "KERNELS = specs([2.0])", **files: str) -> Path:
     """Write kernels.py and files beside it, NAME.py each, some time ago."""
-    directory.mkdir()
+    directory.mkdir(parents=True)
     texts = {"kernels": KERNELS + textwrap.dedent(rest) + "\n", **files}
     for name, text in texts.items():
         (directory / f"{name}.py").write_text(text)
@@ -179,6 +179,11 @@ CHANGES: dict[str, tuple[str, Callable[[Path], object], str]] = {
         lambda p: (p / "factors" / "3.txt").touch(),
         "factors",
     ),
+    "the kernels file's own directory, listed": (
+        "KERNELS = specs([float(file.stem) for file in HERE.glob('*.txt')])",
+        lambda p: (p / "3.txt").touch(),
+        ".",
+    ),
     "a module that hides another": (
         "import colorsys\nKERNELS = specs([getattr(colorsys, 'FACTOR', 2.0)])",
         lambda p: (p / "colorsys.py").write_text("FACTOR = 3.0"),
@@ -196,6 +201,7 @@ def test_what_has_changed_is_seen(tmp_path: Path, name: str) -> None:
         (where / directory).mkdir()
     (where / "package" / "inner.py").write_text("FACTOR = 2.0\n")
     (where / "factors" / "2.txt").touch()
+    (where / "2.txt").touch()
     aged(where)
     first = Step(where)
     assert Step(where).is_known
@@ -207,7 +213,9 @@ def test_what_has_changed_is_seen(tmp_path: Path, name: str) -> None:
     assert changed.digest != first.digest
 
 
-@pytest.mark.parametrize("read", ["os.environ['FACTOR']", "os.environ.get('FACTOR')", "os.getenv('FACTOR')"])
+@pytest.mark.parametrize(
+    "read", ["os.environ['FACTOR']", "os.environ.get('FACTOR')", "os.getenv('FACTOR')", "os.environb[b'FACTOR']"]
+)
 def test_a_variable_that_the_file_reads_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: str) -> None:
     monkeypatch.setenv("FACTOR", "2.0")
     where = project(tmp_path / "project", f"import os\nKERNELS = specs([float({read})])")
@@ -218,6 +226,29 @@ def test_a_variable_that_the_file_reads_counts(tmp_path: Path, monkeypatch: pyte
     changed = Step(where)
     assert changed.lines[0] == "$FACTOR has changed since an earlier build"
     assert changed.digest != first.digest
+
+
+def test_the_author_s_own_lies_in_the_whole_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rest = """
+        import sys
+        sys.path.insert(0, __file__.rsplit("/", 2)[0])
+        from common import FACTOR, NAMES
+        KERNELS = specs([FACTOR, *map(float, NAMES)])
+    """
+    project(tmp_path / "project" / "kernels", rest)
+    where = tmp_path / "project"
+    (where / "factors").mkdir()
+    reads = "NAMES = os.listdir(os.path.join(os.path.dirname(__file__), 'factors'))"
+    (where / "common.py").write_text(f"import os\nFACTOR = float(os.environ['FACTOR'])\n{reads}\n")
+    aged(where)
+    monkeypatch.setenv("FACTOR", "2.0")
+    kernels = "kernels/kernels.py:KERNELS"
+    Step(where, kernels=kernels)
+    assert Step(where, kernels=kernels).is_known
+    monkeypatch.setenv("FACTOR", "3.0")
+    assert Step(where, kernels=kernels).lines[0] == "$FACTOR has changed since an earlier build"
+    (where / "factors" / "4").touch()
+    assert Step(where, kernels=kernels).lines[0] == "factors has changed since an earlier build"
 
 
 def test_options_and_the_tuning_file_count(tmp_path: Path) -> None:
