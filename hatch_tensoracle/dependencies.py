@@ -11,6 +11,7 @@ import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
 from pathlib import Path
 
 from hatch_tensoracle.observation import SITE, Observation
@@ -19,9 +20,11 @@ __all__ = ["Dependencies"]
 
 _OURS = ("hatch_tensoracle", "tensoracle_producer")
 _SYSTEM = ("/proc/", "/sys/", "/dev/")
+_SUFFIXES = tuple(EXTENSION_SUFFIXES)
 _files: set[str] = set()
 _directories: set[str] = set()
 _variables: set[str] = set()
+_imports: set[str] = set()
 """What earlier kernels files of this process read: a module that they share is not run again."""
 
 
@@ -37,23 +40,27 @@ class Dependencies:
     """Variables of the environment that the author's code read."""
     distributions: Mapping[str, str]
     """Versions of those that the other files belong to."""
-    modules: tuple[str, ...]
-    """What was found elsewhere, and would not be if it lay beside the kernels file too."""
+    modules: Mapping[str, str]
+    """SHA-256 over what can be imported from each directory that the author's modules lie in."""
+    absent: tuple[str, ...]
+    """What the author's code tried to import and was not found."""
     place: tuple[str, ...] | None
     """The project and where modules were found, if a path is absolute: another project may mean another file."""
 
     @classmethod
     def of(cls, seen: Observation, root: Path) -> Dependencies:
         """The present state of what was seen."""
+        here = seen.beside.directory
         beside = {file for file in seen.files if file in seen.beside}
         _files.update(seen.files - beside)
         _directories.update(seen.directories)
         _variables.update(seen.variables)
+        _imports.update(seen.imports)
         code = (file for file in beside | _files if file.endswith(".py") and seen.is_own(file))
         imported = {name for file in code for name in _imported(Path(file))}
         modules = (getattr(sys.modules.get(name), "__file__", None) for name in imported)
         distributions, rest = _divided(beside | _files | {file for file in modules if file}, seen, root)
-        here = _stems(seen.beside.directory)
+        packages = {str(Path(file).parent) for file in rest if file.endswith(".py") and not SITE & set(file.split("/"))}
         files = {_relative(file, root): _digest(Path(file)) for file in sorted(rest)}
         directories = {_relative(path, root): _listing(Path(path)) for path in sorted(_directories)}
         return cls(
@@ -61,7 +68,8 @@ class Dependencies:
             directories=directories,
             variables={name: os.environ.get(name) for name in sorted(_variables)},
             distributions=dict(sorted(distributions.items())),
-            modules=tuple(sorted({name.partition(".")[0] for name in sys.modules} - here)),
+            modules={_relative(path, root): _importable(Path(path)) for path in sorted(packages | {str(here)})},
+            absent=tuple(sorted(name for name in _imports if not _is_found(name, here))),
             place=_place(root, (*files, *directories)),
         )
 
@@ -76,8 +84,12 @@ class Dependencies:
         yield from (path for path, digest in self.directories.items() if _listing(root / path) != digest)
         yield from (f"${name}" for name, value in self.variables.items() if os.environ.get(name) != value)
         yield from (name for name, version in self.distributions.items() if _version(name) != version)
-        here = _stems(kernels_directory)
-        yield from (name for name in self.modules if name in here)
+        yield from (name for name in self.absent if _is_found(name, kernels_directory))
+        yield from (
+            f"what can be imported from {path}"
+            for path, digest in self.modules.items()
+            if _importable(root / path) != digest
+        )
 
 
 def _divided(files: Iterable[str], seen: Observation, root: Path) -> tuple[dict[str, str], set[str]]:
@@ -157,12 +169,27 @@ def _listing(directory: Path) -> str:
         names = os.listdir(directory)  # noqa: PTH208 - names alone
     except OSError:
         return ""
-    return hashlib.sha256("/".join(sorted(set(names) - {"__pycache__"})).encode(errors="surrogateescape")).hexdigest()
+    return _digest_of_names(set(names) - {"__pycache__"})
 
 
-def _stems(directory: Path) -> set[str]:
-    """Names that modules in the directory can have."""
-    return {name.partition(".")[0] for name in os.listdir(directory)}  # noqa: PTH208 - names alone
+def _importable(directory: Path) -> str:
+    """SHA-256 over the names of modules and regular packages, but for libraries: the hook puts its own there."""
+    try:
+        names = os.listdir(directory)  # noqa: PTH208 - names alone
+    except OSError:
+        return ""
+    modules = {name for name in names if name.endswith(_SUFFIXES) and not name.startswith("lib")}
+    modules |= {name for name in names if name.endswith(".py")}
+    return _digest_of_names(modules | {f"{name}/" for name in names if (directory / name / "__init__.py").is_file()})
+
+
+def _digest_of_names(names: Iterable[str]) -> str:
+    return hashlib.sha256("/".join(sorted(names)).encode(errors="surrogateescape")).hexdigest()
+
+
+def _is_found(module: str, kernels_directory: Path) -> bool:
+    """Whether a top-level module can be imported."""
+    return PathFinder.find_spec(module, [str(kernels_directory), *sys.path]) is not None
 
 
 def _version(distribution: str) -> str:

@@ -39,6 +39,8 @@ class Observation:
         """The author's own that were listed."""
         self.variables: set[str] = set()
         """Those that the author's own code asked for."""
+        self.imports: set[str] = set()
+        """Top-level modules that it imported, found or not."""
 
     def is_own(self, path: str) -> bool:
         """Whether a file or directory is the author's own, of no environment such as .venv."""
@@ -80,6 +82,8 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "import":
         if isinstance(file := arguments[1], str):  # of an extension module
             seen.see(file)
+        elif seen.is_own(_caller().f_code.co_filename):
+            seen.imports.add(arguments[0].partition(".")[0])
         return
     path = "." if arguments[0] is None else arguments[0]
     if not isinstance(path, str | bytes | os.PathLike):  # a descriptor, which was opened before

@@ -73,6 +73,11 @@ def project(directory: Path, rest: str = "KERNELS = specs([2.0])", **files: str)
     return directory
 
 
+def written(file: Path, text: str) -> None:
+    file.parent.mkdir()
+    file.write_text(text)
+
+
 def aged(directory: Path) -> None:
     past = time.time() - 60
     for path in directory.rglob("*"):
@@ -187,7 +192,30 @@ CHANGES: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "a module that hides another": (
         "import colorsys\nKERNELS = specs([getattr(colorsys, 'FACTOR', 2.0)])",
         lambda p: (p / "colorsys.py").write_text("FACTOR = 3.0"),
-        "colorsys",
+        "what can be imported from .",
+    ),
+    "a package that hides a module": (
+        "from inner import FACTOR\nKERNELS = specs([FACTOR])",
+        lambda p: written(p / "inner" / "__init__.py", "FACTOR = 3.0"),
+        "what can be imported from .",
+    ),
+    "a module that comes to be": (
+        "try:\n    from more import FACTOR\nexcept ImportError:\n    FACTOR = 2.0\nKERNELS = specs([FACTOR])",
+        lambda p: (p / "more.py").write_text("FACTOR = 3.0"),
+        "more",
+    ),
+    "a module of a package that comes to be": (
+        (
+            "try:\n    from package import more\nexcept ImportError:\n    from package import inner as more\n"
+            "KERNELS = specs([more.FACTOR])"
+        ),
+        lambda p: (p / "package" / "more.py").write_text("FACTOR = 3.0"),
+        "what can be imported from package",
+    ),
+    "a directory of modules that comes to be": (
+        "try:\n    from extra.more import FACTOR\nexcept ImportError:\n    FACTOR = 2.0\nKERNELS = specs([FACTOR])",
+        lambda p: written(p / "extra" / "more.py", "FACTOR = 3.0"),
+        "extra",
     ),
 }
 
