@@ -39,7 +39,7 @@ class Dependencies:
     variables: Mapping[str, str | None]
     """Variables of the environment that the author's code read."""
     distributions: Mapping[str, str]
-    """Versions of those that the other files belong to."""
+    """Version of each that some other files belong to, and SHA-256 over what it installed."""
     modules: Mapping[str, str]
     """SHA-256 over what can be imported from each directory that the author's modules lie in."""
     absent: tuple[str, ...]
@@ -93,8 +93,8 @@ class Dependencies:
 
 
 def _divided(files: Iterable[str], seen: Observation, root: Path) -> tuple[dict[str, str], set[str]]:
-    """Versions of the distributions that have some of the files, and the files that count by their content."""
-    distributions: dict[str, str] = {}
+    """The distributions that have some of the files, and the files that count by their content."""
+    owned: dict[str, importlib.metadata.Distribution] = {}
     rest: set[str] = set()
     owners = _owners()
     known = (*_SYSTEM, *(f"{directory}/" for directory in (*_standard_library(), *_our_packages())))
@@ -106,10 +106,10 @@ def _divided(files: Iterable[str], seen: Observation, root: Path) -> tuple[dict[
         elif file.startswith(known) and not (SITE & set(file.split("/"))):
             continue
         elif (owner := owners.get(file)) is not None:
-            distributions[owner.name] = owner.version
+            owned[owner.name] = owner
         elif Path(file).is_file() or root in Path(file).parents:
             rest.add(file)
-    return distributions, rest
+    return {name: _installed(owner) for name, owner in owned.items()}, rest
 
 
 def _standard_library() -> set[str]:
@@ -127,7 +127,7 @@ def _owners() -> dict[str, importlib.metadata.Distribution]:
     owners: dict[str, importlib.metadata.Distribution] = {}
     for distribution in importlib.metadata.distributions():
         base = str(distribution.locate_file(""))
-        for row in csv.reader((distribution.read_text("RECORD") or "").splitlines()):
+        for row in _rows(distribution):
             owners.setdefault(os.path.join(base, row[0]), distribution)  # noqa: PTH118 - tens of thousands
     return owners
 
@@ -194,6 +194,18 @@ def _is_found(module: str, kernels_directory: Path) -> bool:
 
 def _version(distribution: str) -> str:
     try:
-        return importlib.metadata.version(distribution)
+        return _installed(importlib.metadata.distribution(distribution))
     except importlib.metadata.PackageNotFoundError:
         return ""
+
+
+def _installed(distribution: importlib.metadata.Distribution) -> str:
+    """Version, and SHA-256 over the record of files, but for those that differ by installation: scripts, metadata."""
+    rows = [row for row in _rows(distribution) if not row[0].startswith(("../", "/")) and ".dist-info/" not in row[0]]
+    content = sorted(row[:2] for row in rows if not row[0].endswith(".pyc"))
+    return f"{distribution.version} {hashlib.sha256(repr(content).encode()).hexdigest()}"
+
+
+def _rows(distribution: importlib.metadata.Distribution) -> Iterator[list[str]]:
+    """Path, hash and size of what it installed."""
+    return filter(None, csv.reader((distribution.read_text("RECORD") or "").splitlines()))

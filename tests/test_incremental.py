@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 import shutil
@@ -292,26 +294,31 @@ def test_options_and_the_tuning_file_count(tmp_path: Path) -> None:
         assert Step(where, tuning=tuning.name).is_known
 
 
-def test_the_version_of_a_distribution_that_the_file_imports_counts(tmp_path: Path) -> None:
+def test_a_distribution_that_the_file_imports_counts_by_version_and_by_content(tmp_path: Path) -> None:
+    """One that is installed from a path may keep its version while its code changes."""
     environment = Environment(tmp_path / "venv")
 
     def install(version: str, factor: float) -> None:
-        (environment.packages / "factors.py").write_text(f"FACTOR = {factor}\n")
+        text = f"FACTOR = {factor}\n"
+        (environment.packages / "factors.py").write_text(text)
         for old in environment.packages.glob("factors-*.dist-info"):
             shutil.rmtree(old)
         info = environment.packages / f"factors-{version}.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: factors\nVersion: {version}\n")
-        (info / "RECORD").write_text(f"factors.py,,\n{info.name}/METADATA,,\n{info.name}/RECORD,,\n")
+        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+        rows = [f"factors.py,sha256={digest},{len(text)}", f"{info.name}/METADATA,,", f"{info.name}/RECORD,,"]
+        (info / "RECORD").write_text("\n".join(rows))
         aged(environment.packages)
 
     install("1.0", 2.0)
     where = project(tmp_path / "project", "from factors import FACTOR\nKERNELS = specs([FACTOR])")
     Step(where, python=environment.python)
-    assert Step(where, python=environment.python).is_known
-    install("1.1", 3.0)
-    changed = Step(where, python=environment.python)
-    assert changed.lines[0] == "factors has changed since an earlier build"
+    for version, factor in ("1.1", 2.0), ("1.1", 3.0):
+        assert Step(where, python=environment.python).is_known
+        install(version, factor)
+        changed = Step(where, python=environment.python)
+        assert changed.lines[0] == "factors has changed since an earlier build"
 
 
 def test_a_module_of_no_distribution_counts_by_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
