@@ -11,18 +11,21 @@ import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
 from pathlib import Path
 
-from hatch_tensoracle.observation import Observation
+from hatch_tensoracle.observation import SITE, Observation
 
 __all__ = ["Dependencies"]
 
 _OURS = ("hatch_tensoracle", "tensoracle_producer")
 _SYSTEM = ("/proc/", "/sys/", "/dev/")
-_SITE = {"site-packages", "dist-packages"}
-"""Names of directories inside that of the standard library which are no part of it."""
-_read_before: set[str] = set()
-"""What earlier kernels files of this process read: a module that they share is not read again."""
+_SUFFIXES = tuple(EXTENSION_SUFFIXES)
+_files: set[str] = set()
+_directories: set[str] = set()
+_variables: set[str] = set()
+_imports: set[str] = set()
+"""What earlier kernels files of this process read: a module that they share is not run again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,25 +39,38 @@ class Dependencies:
     variables: Mapping[str, str | None]
     """Variables of the environment that the author's code read."""
     distributions: Mapping[str, str]
-    """Versions of those that the other files belong to."""
-    modules: tuple[str, ...]
-    """What was found elsewhere, and would not be if it lay beside the kernels file too."""
+    """Version of each that some other files belong to, and SHA-256 over what it installed."""
+    modules: Mapping[str, str]
+    """SHA-256 over what can be imported from each directory that the author's modules lie in."""
+    absent: tuple[str, ...]
+    """What the author's code tried to import and was not found."""
+    place: tuple[str, ...] | None
+    """The project and where modules were found, if a path is absolute: another project may mean another file."""
 
     @classmethod
     def of(cls, seen: Observation, root: Path) -> Dependencies:
         """The present state of what was seen."""
-        own = {file for file in seen.files if file in seen.beside}
-        _read_before.update(seen.files - own)
-        imported = {name for file in own if file.endswith(".py") for name in _imported(Path(file))}
+        here = seen.beside.directory
+        beside = {file for file in seen.files if file in seen.beside}
+        _files.update(seen.files - beside)
+        _directories.update(seen.directories)
+        _variables.update(seen.variables)
+        _imports.update(seen.imports)
+        code = (file for file in beside | _files if file.endswith(".py") and seen.is_own(file))
+        imported = {name for file in code for name in _imported(Path(file))}
         modules = (getattr(sys.modules.get(name), "__file__", None) for name in imported)
-        distributions, rest = _divided(own | _read_before | {file for file in modules if file}, seen, root)
-        here = _stems(seen.beside.directory)
+        distributions, rest = _divided(beside | _files | {file for file in modules if file}, seen, root)
+        packages = {str(Path(file).parent) for file in rest if file.endswith(".py") and not SITE & set(file.split("/"))}
+        files = {_relative(file, root): _digest(Path(file)) for file in sorted(rest)}
+        directories = {_relative(path, root): _listing(Path(path)) for path in sorted(_directories)}
         return cls(
-            files={_relative(file, root): _digest(Path(file)) for file in sorted(rest)},
-            directories={_relative(path, root): _listing(Path(path)) for path in sorted(seen.directories)},
-            variables={name: os.environ.get(name) for name in sorted(seen.variables)},
+            files=files,
+            directories=directories,
+            variables={name: os.environ.get(name) for name in sorted(_variables)},
             distributions=dict(sorted(distributions.items())),
-            modules=tuple(sorted({name.partition(".")[0] for name in sys.modules} - here)),
+            modules={_relative(path, root): _importable(Path(path)) for path in sorted(packages | {str(here)})},
+            absent=tuple(sorted(name for name in _imports if not _is_found(name, here))),
+            place=_place(root, (*files, *directories)),
         )
 
     def changed(self, root: Path, kernels_directory: Path) -> str | None:
@@ -62,17 +78,23 @@ class Dependencies:
         return next(self._changes(root, kernels_directory), None)
 
     def _changes(self, root: Path, kernels_directory: Path) -> Iterator[str]:
+        if self.place != _place(root, (*self.files, *self.directories)):
+            yield "where the project or what it imports lies"
         yield from (path for path, digest in self.files.items() if _digest(root / path) != digest)
         yield from (path for path, digest in self.directories.items() if _listing(root / path) != digest)
         yield from (f"${name}" for name, value in self.variables.items() if os.environ.get(name) != value)
         yield from (name for name, version in self.distributions.items() if _version(name) != version)
-        here = _stems(kernels_directory)
-        yield from (name for name in self.modules if name in here)
+        yield from (name for name in self.absent if _is_found(name, kernels_directory))
+        yield from (
+            f"what can be imported from {path}"
+            for path, digest in self.modules.items()
+            if _importable(root / path) != digest
+        )
 
 
 def _divided(files: Iterable[str], seen: Observation, root: Path) -> tuple[dict[str, str], set[str]]:
-    """Versions of the distributions that have some of the files, and the files that count by their content."""
-    distributions: dict[str, str] = {}
+    """The distributions that have some of the files, and the files that count by their content."""
+    owned: dict[str, importlib.metadata.Distribution] = {}
     rest: set[str] = set()
     owners = _owners()
     known = (*_SYSTEM, *(f"{directory}/" for directory in (*_standard_library(), *_our_packages())))
@@ -81,13 +103,13 @@ def _divided(files: Iterable[str], seen: Observation, root: Path) -> tuple[dict[
             continue
         if file in seen.beside:
             rest.add(file)
-        elif file.startswith(known) and not (_SITE & set(file.split("/"))):
+        elif file.startswith(known) and not (SITE & set(file.split("/"))):
             continue
         elif (owner := owners.get(file)) is not None:
-            distributions[owner.name] = owner.version
+            owned[owner.name] = owner
         elif Path(file).is_file() or root in Path(file).parents:
             rest.add(file)
-    return distributions, rest
+    return {name: _installed(owner) for name, owner in owned.items()}, rest
 
 
 def _standard_library() -> set[str]:
@@ -105,7 +127,7 @@ def _owners() -> dict[str, importlib.metadata.Distribution]:
     owners: dict[str, importlib.metadata.Distribution] = {}
     for distribution in importlib.metadata.distributions():
         base = str(distribution.locate_file(""))
-        for row in csv.reader((distribution.read_text("RECORD") or "").splitlines()):
+        for row in _rows(distribution):
             owners.setdefault(os.path.join(base, row[0]), distribution)  # noqa: PTH118 - tens of thousands
     return owners
 
@@ -122,6 +144,12 @@ def _imported(file: Path) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _place(root: Path, paths: Iterable[str]) -> tuple[str, ...] | None:
+    """The project, and the entries of `sys.path` that absolute ones of the paths lie below; None if there are none."""
+    above = {str(directory) for path in map(Path, paths) if path.is_absolute() for directory in path.parents}
+    return (str(root), *(entry for entry in sys.path if entry in above)) if above else None
 
 
 def _relative(path: str, root: Path) -> str:
@@ -141,16 +169,43 @@ def _listing(directory: Path) -> str:
         names = os.listdir(directory)  # noqa: PTH208 - names alone
     except OSError:
         return ""
-    return hashlib.sha256("/".join(sorted(set(names) - {"__pycache__"})).encode(errors="surrogateescape")).hexdigest()
+    return _digest_of_names(set(names) - {"__pycache__"})
 
 
-def _stems(directory: Path) -> set[str]:
-    """Names that modules in the directory can have."""
-    return {name.partition(".")[0] for name in os.listdir(directory)}  # noqa: PTH208 - names alone
+def _importable(directory: Path) -> str:
+    """SHA-256 over the names of modules and regular packages, but for libraries: the hook puts its own there."""
+    try:
+        names = os.listdir(directory)  # noqa: PTH208 - names alone
+    except OSError:
+        return ""
+    modules = {name for name in names if name.endswith(_SUFFIXES) and not name.startswith("lib")}
+    modules |= {name for name in names if name.endswith(".py")}
+    return _digest_of_names(modules | {f"{name}/" for name in names if (directory / name / "__init__.py").is_file()})
+
+
+def _digest_of_names(names: Iterable[str]) -> str:
+    return hashlib.sha256("/".join(sorted(names)).encode(errors="surrogateescape")).hexdigest()
+
+
+def _is_found(module: str, kernels_directory: Path) -> bool:
+    """Whether a top-level module can be imported."""
+    return PathFinder.find_spec(module, [str(kernels_directory), *sys.path]) is not None
 
 
 def _version(distribution: str) -> str:
     try:
-        return importlib.metadata.version(distribution)
+        return _installed(importlib.metadata.distribution(distribution))
     except importlib.metadata.PackageNotFoundError:
         return ""
+
+
+def _installed(distribution: importlib.metadata.Distribution) -> str:
+    """Version, and SHA-256 over the record of files, but for those that differ by installation: scripts, metadata."""
+    rows = [row for row in _rows(distribution) if not row[0].startswith(("../", "/")) and ".dist-info/" not in row[0]]
+    content = sorted(row[:2] for row in rows if not row[0].endswith(".pyc"))
+    return f"{distribution.version} {hashlib.sha256(repr(content).encode()).hexdigest()}"
+
+
+def _rows(distribution: importlib.metadata.Distribution) -> Iterator[list[str]]:
+    """Path, hash and size of what it installed."""
+    return filter(None, csv.reader((distribution.read_text("RECORD") or "").splitlines()))

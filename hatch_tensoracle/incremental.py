@@ -69,7 +69,7 @@ def make_bundle(
         elif (bundle := restore_bundle(record.manifest.encode(), record.keys, toolchain, directory)) is not None:
             progress(f"compiling nothing: all is as in an earlier build, {len(record.keys)} files come from the cache")
             return bundle
-    with observed(beside) as seen:
+    with observed(beside, root) as seen:
         kernels = load_kernels(kernels_file, config.kernels_name)
     if "torch" in sys.modules and not has_torch:
         progress(f"{config.kernels_file} imports torch, which every build then has to install: kernels need none of it")

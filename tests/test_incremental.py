@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 import shutil
@@ -49,8 +51,8 @@ from hatch_tensoracle.config import LibraryConfig
 from hatch_tensoracle.incremental import make_bundle
 
 project, output = map(Path, sys.argv[1:3])
-options = {"targets": ("sm86",), **json.loads(sys.argv[3])}
-config = LibraryConfig(kernels="kernels.py:KERNELS", sources=("p.cpp",), library="p/libp.so", **options)
+options = {"kernels": "kernels.py:KERNELS", "targets": ("sm86",), **json.loads(sys.argv[3])}
+config = LibraryConfig(sources=("p.cpp",), library="p/libp.so", **options)
 lines = []
 bundle = make_bundle(config, project, output, lines.append)
 print(json.dumps({"lines": lines, "modules": sorted(sys.modules), "digest": bundle.digest}))
@@ -65,12 +67,17 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def project(directory: Path, rest: str = "KERNELS = specs([2.0])", **files: str) -> Path:
     """Write kernels.py and files beside it, NAME.py each, some time ago."""
-    directory.mkdir()
+    directory.mkdir(parents=True)
     texts = {"kernels": KERNELS + textwrap.dedent(rest) + "\n", **files}
     for name, text in texts.items():
         (directory / f"{name}.py").write_text(text)
     aged(directory)
     return directory
+
+
+def written(file: Path, text: str) -> None:
+    file.parent.mkdir()
+    file.write_text(text)
 
 
 def aged(directory: Path) -> None:
@@ -179,10 +186,38 @@ CHANGES: dict[str, tuple[str, Callable[[Path], object], str]] = {
         lambda p: (p / "factors" / "3.txt").touch(),
         "factors",
     ),
+    "the kernels file's own directory, listed": (
+        "KERNELS = specs([float(file.stem) for file in HERE.glob('*.txt')])",
+        lambda p: (p / "3.txt").touch(),
+        ".",
+    ),
     "a module that hides another": (
         "import colorsys\nKERNELS = specs([getattr(colorsys, 'FACTOR', 2.0)])",
         lambda p: (p / "colorsys.py").write_text("FACTOR = 3.0"),
-        "colorsys",
+        "what can be imported from .",
+    ),
+    "a package that hides a module": (
+        "from inner import FACTOR\nKERNELS = specs([FACTOR])",
+        lambda p: written(p / "inner" / "__init__.py", "FACTOR = 3.0"),
+        "what can be imported from .",
+    ),
+    "a module that comes to be": (
+        "try:\n    from more import FACTOR\nexcept ImportError:\n    FACTOR = 2.0\nKERNELS = specs([FACTOR])",
+        lambda p: (p / "more.py").write_text("FACTOR = 3.0"),
+        "more",
+    ),
+    "a module of a package that comes to be": (
+        (
+            "try:\n    from package import more\nexcept ImportError:\n    from package import inner as more\n"
+            "KERNELS = specs([more.FACTOR])"
+        ),
+        lambda p: (p / "package" / "more.py").write_text("FACTOR = 3.0"),
+        "what can be imported from package",
+    ),
+    "a directory of modules that comes to be": (
+        "try:\n    from extra.more import FACTOR\nexcept ImportError:\n    FACTOR = 2.0\nKERNELS = specs([FACTOR])",
+        lambda p: written(p / "extra" / "more.py", "FACTOR = 3.0"),
+        "extra",
     ),
 }
 
@@ -196,6 +231,7 @@ def test_what_has_changed_is_seen(tmp_path: Path, name: str) -> None:
         (where / directory).mkdir()
     (where / "package" / "inner.py").write_text("FACTOR = 2.0\n")
     (where / "factors" / "2.txt").touch()
+    (where / "2.txt").touch()
     aged(where)
     first = Step(where)
     assert Step(where).is_known
@@ -207,7 +243,9 @@ def test_what_has_changed_is_seen(tmp_path: Path, name: str) -> None:
     assert changed.digest != first.digest
 
 
-@pytest.mark.parametrize("read", ["os.environ['FACTOR']", "os.environ.get('FACTOR')", "os.getenv('FACTOR')"])
+@pytest.mark.parametrize(
+    "read", ["os.environ['FACTOR']", "os.environ.get('FACTOR')", "os.getenv('FACTOR')", "os.environb[b'FACTOR']"]
+)
 def test_a_variable_that_the_file_reads_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: str) -> None:
     monkeypatch.setenv("FACTOR", "2.0")
     where = project(tmp_path / "project", f"import os\nKERNELS = specs([float({read})])")
@@ -218,6 +256,29 @@ def test_a_variable_that_the_file_reads_counts(tmp_path: Path, monkeypatch: pyte
     changed = Step(where)
     assert changed.lines[0] == "$FACTOR has changed since an earlier build"
     assert changed.digest != first.digest
+
+
+def test_the_author_s_own_lies_in_the_whole_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rest = """
+        import sys
+        sys.path.insert(0, __file__.rsplit("/", 2)[0])
+        from common import FACTOR, NAMES
+        KERNELS = specs([FACTOR, *map(float, NAMES)])
+    """
+    project(tmp_path / "project" / "kernels", rest)
+    where = tmp_path / "project"
+    (where / "factors").mkdir()
+    reads = "NAMES = os.listdir(os.path.join(os.path.dirname(__file__), 'factors'))"
+    (where / "common.py").write_text(f"import os\nFACTOR = float(os.environ['FACTOR'])\n{reads}\n")
+    aged(where)
+    monkeypatch.setenv("FACTOR", "2.0")
+    kernels = "kernels/kernels.py:KERNELS"
+    Step(where, kernels=kernels)
+    assert Step(where, kernels=kernels).is_known
+    monkeypatch.setenv("FACTOR", "3.0")
+    assert Step(where, kernels=kernels).lines[0] == "$FACTOR has changed since an earlier build"
+    (where / "factors" / "4").touch()
+    assert Step(where, kernels=kernels).lines[0] == "factors has changed since an earlier build"
 
 
 def test_options_and_the_tuning_file_count(tmp_path: Path) -> None:
@@ -233,26 +294,31 @@ def test_options_and_the_tuning_file_count(tmp_path: Path) -> None:
         assert Step(where, tuning=tuning.name).is_known
 
 
-def test_the_version_of_a_distribution_that_the_file_imports_counts(tmp_path: Path) -> None:
+def test_a_distribution_that_the_file_imports_counts_by_version_and_by_content(tmp_path: Path) -> None:
+    """One that is installed from a path may keep its version while its code changes."""
     environment = Environment(tmp_path / "venv")
 
     def install(version: str, factor: float) -> None:
-        (environment.packages / "factors.py").write_text(f"FACTOR = {factor}\n")
+        text = f"FACTOR = {factor}\n"
+        (environment.packages / "factors.py").write_text(text)
         for old in environment.packages.glob("factors-*.dist-info"):
             shutil.rmtree(old)
         info = environment.packages / f"factors-{version}.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: factors\nVersion: {version}\n")
-        (info / "RECORD").write_text(f"factors.py,,\n{info.name}/METADATA,,\n{info.name}/RECORD,,\n")
+        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+        rows = [f"factors.py,sha256={digest},{len(text)}", f"{info.name}/METADATA,,", f"{info.name}/RECORD,,"]
+        (info / "RECORD").write_text("\n".join(rows))
         aged(environment.packages)
 
     install("1.0", 2.0)
     where = project(tmp_path / "project", "from factors import FACTOR\nKERNELS = specs([FACTOR])")
     Step(where, python=environment.python)
-    assert Step(where, python=environment.python).is_known
-    install("1.1", 3.0)
-    changed = Step(where, python=environment.python)
-    assert changed.lines[0] == "factors has changed since an earlier build"
+    for version, factor in ("1.1", 2.0), ("1.1", 3.0):
+        assert Step(where, python=environment.python).is_known
+        install(version, factor)
+        changed = Step(where, python=environment.python)
+        assert changed.lines[0] == "factors has changed since an earlier build"
 
 
 def test_a_module_of_no_distribution_counts_by_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,6 +333,26 @@ def test_a_module_of_no_distribution_counts_by_its_content(tmp_path: Path, monke
     assert Step(where).is_known
     (elsewhere / "factors.py").write_text("FACTOR = 3.0\n")
     assert Step(where).lines[0] == f"{elsewhere / 'factors.py'} has changed since an earlier build"
+
+
+def test_another_checkout_has_another_file_outside_of_the_project(tmp_path: Path) -> None:
+    rest = """
+        import sys
+        sys.path.insert(0, __file__.rsplit("/", 2)[0] + "/common")
+        from shared_factor import FACTOR
+        KERNELS = specs([FACTOR])
+    """
+    wheres = []
+    for name, factor in ("a", 2.0), ("b", 3.0):
+        (tmp_path / name / "common").mkdir(parents=True)
+        (tmp_path / name / "common" / "shared_factor.py").write_text(f"FACTOR = {factor}\n")
+        aged(tmp_path / name)
+        wheres.append(project(tmp_path / name / "project", rest))
+    first = Step(wheres[0])
+    assert Step(wheres[0]).is_known
+    other = Step(wheres[1])
+    assert not other.is_known
+    assert other.digest != first.digest
 
 
 def test_what_another_library_of_the_wheel_has_loaded_already_counts(
