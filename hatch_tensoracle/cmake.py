@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from hatch_tensoracle._paths import cpp, templates
 from hatch_tensoracle._process import cxx_compiler, run, tool_of
@@ -22,6 +23,9 @@ __all__ = ["build_library"]
 
 _BUILD_DATE = "1580601600"
 """2020-02-02, what hatchling puts into wheels: for `__DATE__` and `__TIME__`, unless SOURCE_DATE_EPOCH says another."""
+
+_COMPILED = "compiled.json"
+"""In the directory of a build: the state of what its objects were compiled from."""
 
 _REMEDIES = {
     "CMake's configure step": "Install a C++17 compiler, such as g++ 9 or newer, or name one in the variable CXX.",
@@ -64,6 +68,9 @@ def build_library(  # noqa: PLR0913 - the options
             {"INCLUDE_DIRECTORIES": [*included], "COMPILE_DEFINITIONS": definitions},
         )
         _forget_other_build(build, [project, tree, *included.values(), *arguments])
+        if kept is not None:
+            (build / _COMPILED).unlink(missing_ok=True)  # until this build has ended
+            stack.callback(_record_compiled, build, ninja)
         options = ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", "-DCMAKE_BUILD_TYPE=Release", *arguments]
         steps: dict[str, list[str | Path]] = {
             "CMake's configure step": [cmake, *options, "-S", project, "-B", build],
@@ -115,16 +122,44 @@ def _write_project(project: Path, name: str, sources: Iterable[str], options: Ma
 def _forget_other_build(build: Path, identity: Sequence[str | Path]) -> None:
     """Remove what was built of another tree or launcher, by another compiler or with other options.
 
-    CMake keeps to those that it has seen first, and files may be older than what was built of others.
+    CMake keeps to those that it has seen first, and files may be older than what was built of others; so may one that
+    took the place of a file that was compiled.
     """
     variables = {name: os.environ.get(name, "") for name in ("CXX", "CXXFLAGS", "LDFLAGS")}
     launcher = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(cpp().rglob("*")) if file.is_file()))
     written = json.dumps([*map(str, identity), *cxx_compiler(), variables, launcher.hexdigest()])
     stamp = build / "tensoracle.json"
-    if not stamp.is_file() or stamp.read_text(encoding="utf-8") != written:
+    if not stamp.is_file() or stamp.read_text(encoding="utf-8") != written or _was_replaced(build):
         shutil.rmtree(build, ignore_errors=True)
         build.mkdir(parents=True)
         stamp.write_text(written, encoding="utf-8")
+
+
+def _record_compiled(build: Path, ninja: Path) -> None:
+    """Write down every file that an object was compiled from, headers of the system too."""
+    with contextlib.suppress(BuildError):  # nothing was configured
+        printed = run([ninja, "-C", build, "-t", "deps"], what="Ninja").stdout
+        files = {line.strip() for line in printed.splitlines() if line.startswith("    ")}
+        (build / _COMPILED).write_text(json.dumps({file: _state(build / file) for file in files}), encoding="utf-8")
+
+
+def _was_replaced(build: Path) -> bool:
+    """Whether a file that was compiled is another now, and no newer than what was built; or nobody knows."""
+    try:
+        compiled = json.loads((build / _COMPILED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # the build was killed
+        return True
+    newest = max(file.stat().st_mtime_ns for file in build.rglob("*") if file.is_file())
+    states = ((_state(build / file), state) for file, state in compiled.items())
+    return any(now is not None and now != state and now[0] <= newest for now, state in states)
+
+
+def _state(file: Path) -> list[Any] | None:
+    """Date and SHA-256, None of a file that is not there: that Ninja sees."""
+    try:
+        return [file.stat().st_mtime_ns, hashlib.sha256(file.read_bytes()).hexdigest()]
+    except OSError:
+        return None
 
 
 def _environment(directory: Path) -> dict[str, str]:

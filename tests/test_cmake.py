@@ -1,0 +1,89 @@
+"""What a build directory that is kept is good for, and what it is begun anew for."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hatch_tensoracle.cmake import build_library
+
+SOURCE = """
+#include "number.inc"
+[[gnu::used]] static char const kNUMBER[] = "the number is " NUMBER;
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A source with a header, and a build directory."""
+
+    bundle: Path
+    root: Path
+
+    @property
+    def header(self) -> Path:
+        """Which defines a number that the library has."""
+        return self.root / "source/number.inc"
+
+    @property
+    def library(self) -> Path:
+        """What is built."""
+        return self.root / "libnumbers.so"
+
+    def write(self, number: int, date: int | None = None) -> None:
+        """Put the number into the header, with a date of modification, in seconds since 1970."""
+        self.header.write_text(f'#define NUMBER "{number}"\n')
+        if date is not None:
+            os.utime(self.header, (date, date))
+
+    def build(self, *arguments: str) -> str:
+        """Build what has changed; give what was printed."""
+        printed: list[str] = []
+        sources = [self.root / "source/plugin.cpp"]
+        kept = self.root / "kept"
+        build_library(self.bundle, sources, self.library, arguments=arguments, kept=kept, show=printed.append)
+        return "\n".join(printed)
+
+    def number(self) -> int:
+        """The one in the library."""
+        (number,) = re.findall(rb"the number is (\d+)", self.library.read_bytes())
+        return int(number)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory, tiny_bundle: Path) -> Kept:
+    """Built once."""
+    root = tmp_path_factory.mktemp("kept")
+    (root / "source").mkdir()
+    (root / "source/plugin.cpp").write_text(SOURCE)
+    kept = Kept(bundle=tiny_bundle, root=root)
+    kept.write(1, 1_000_000_000)
+    assert "Configuring done" in kept.build()
+    return kept
+
+
+def compiled(printed: str) -> set[str]:
+    """Names of the files that were compiled."""
+    return {Path(word).name for line in printed.splitlines() if " -c " in line for word in line.split()[-1:]}
+
+
+def test_nothing_is_compiled_again_where_nothing_has_changed(kept: Kept) -> None:
+    assert "no work to do" in kept.build()
+
+
+def test_a_changed_header_has_its_sources_compiled(kept: Kept) -> None:
+    kept.write(2)
+    assert compiled(kept.build()) == {"plugin.cpp"}
+    assert kept.number() == 2
+
+
+@pytest.mark.parametrize(("number", "date"), [(3, 1_000_000_000), (4, 1_000_000_000)], ids=["older", "as old"])
+def test_a_header_that_was_replaced_by_one_that_is_no_newer_is_seen(kept: Kept, number: int, date: int) -> None:
+    kept.write(number, date)
+    kept.build()
+    assert kept.number() == number
+    assert "no work to do" in kept.build()
