@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hatch_tensoracle.cmake import build_library
+from hatch_tensoracle.cmake import _COMPILED, _forget_other_build, build_library
 
 SOURCE = """
 #include "number.inc"
@@ -87,3 +87,50 @@ def test_a_header_that_was_replaced_by_one_that_is_no_newer_is_seen(kept: Kept, 
     kept.build()
     assert kept.number() == number
     assert "no work to do" in kept.build()
+
+
+def test_a_build_is_begun_anew_for_another_file_that_an_argument_names(kept: Kept) -> None:
+    initial = kept.root / "initial.cmake"
+    for number in (5, 6):
+        initial.write_text(f'set(CMAKE_CXX_FLAGS "-DREVISION={number}" CACHE STRING "")\n')
+        assert f"-DREVISION={number}" in kept.build("-C", str(initial))
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of builds without a file that was compiled."""
+    return tmp_path_factory.mktemp("build")
+
+
+def is_kept(directory: Path) -> bool:
+    """Whether another build goes on with what is there."""
+    mark = directory / "mark"
+    mark.touch()
+    _forget_other_build(directory, ["-DCMAKE_BUILD_TYPE=Release"])
+    (directory / _COMPILED).write_text("{}")
+    return mark.exists()
+
+
+@pytest.mark.parametrize(
+    "variable", ["CXXFLAGS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "CMAKE_TOOLCHAIN_FILE"]
+)
+def test_a_build_is_begun_anew_for_another_value_of_a_variable(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    is_kept(directory)
+    assert is_kept(directory)
+    monkeypatch.setenv(variable, "/opt/other")
+    assert not is_kept(directory)
+
+
+def test_a_build_is_begun_anew_for_another_compiler_of_the_same_name(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "c++").write_text("#!/bin/sh\necho c++ 1.0\n")
+    (tmp_path / "c++").chmod(0o755)
+    is_kept(directory)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert not is_kept(directory)
+    assert is_kept(directory)
+    (tmp_path / "c++").write_text("#!/bin/sh\necho c++ 2.0\n")
+    assert not is_kept(directory)
