@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from string import Template
 
-from hatch_tensoracle._files import open_regular
+from hatch_tensoracle._files import open_regular, write_whole
 from hatch_tensoracle._paths import cpp, templates
 from hatch_tensoracle._process import cxx_compiler, run, tool_of
 from hatch_tensoracle.build_directory import temporary_directory
@@ -90,8 +90,7 @@ def build_library(  # noqa: PLR0913 - the options
                 raise BuildError(_in_the_tree(error.cause, places), remedy=error.remedy) from error
             if show is not None:
                 show(_in_the_tree(f"{shlex.join(map(str, command))}\n{done.stdout}".rstrip(), places))
-        library.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(build / library.name, library)
+        write_whole(library, (build / library.name).read_bytes())  # a process may have the old one loaded
 
 
 @contextlib.contextmanager
