@@ -157,6 +157,8 @@ class LibraryImage:
         return self._offset("DT_STRTAB")
 
     def _offset(self, tag: str) -> int:
+        if (count := sum(1 for _ in self._segment.iter_tags(tag))) > 1:  # the loader takes the last one
+            raise damaged(f"it has {count} entries {tag}")
         _, offset = self._segment.get_table_offset(tag)
         if offset is None:
             raise damaged(f"it has no {tag} that is loaded")
@@ -171,13 +173,26 @@ class LibraryImage:
     def version_needs(self) -> tuple[tuple[str, str], ...]:
         """What the library needs of others at load time: their names and versions of symbols, such as `GLIBC_2.34`."""
         with self._elf.foreign_errors():
-            section = self._elf.section(".gnu.version_r")
-            needs = (
-                (needed.name[:LONGEST], version.name[:LONGEST])
-                for needed, versions in (section.iter_versions() if section else ())
-                for version in versions
-            )
-            return tuple(itertools.islice(needs, _MOST))
+            has_needs = any(True for _ in self._segment.iter_tags("DT_VERNEED"))
+            return tuple(itertools.islice(self._version_needs(), _MOST)) if has_needs else ()
+
+    def _version_needs(self) -> Iterator[tuple[str, str]]:
+        """Follow the offsets as the loader does, which believes no count."""
+        from elftools.common.utils import struct_parse
+
+        structs, stream, at = self._elf.reader.structs, self._elf.reader.stream, self._offset("DT_VERNEED")
+        while True:
+            needed = struct_parse(structs.Elf_Verneed, stream, at)
+            version_at = at + needed["vn_aux"]
+            while True:
+                version = struct_parse(structs.Elf_Vernaux, stream, version_at)
+                yield self._string(needed["vn_file"]), self._string(version["vna_name"])
+                if not version["vna_next"]:
+                    break
+                version_at += version["vna_next"]
+            if not needed["vn_next"]:
+                break
+            at += needed["vn_next"]
 
     def _exports(self) -> Iterator[str]:
         from elftools.common.utils import struct_parse
