@@ -43,17 +43,25 @@ def manylinux_minor(platform: str) -> int | None:
 
 def misfits(image: LibraryImage, minor: int) -> tuple[str, ...]:
     """What the library needs beyond manylinux_2_<minor>: versions of symbols, or libraries. Raises ElfError."""
-    versions = {version for _, version in image.version_needs()}
-    strange = {name for name in image.dynamic("needed") if not _LIBRARIES.fullmatch(name)}
-    return (*sorted(strange), *sorted(version for version in versions if not _is_promised(version, minor)))
+    return _beyond(_needs(image), minor)
 
 
 def oldest_minor(images: Iterable[LibraryImage]) -> int | None:
     """N of the oldest manylinux_2_N that all the libraries fit, None if there is none. Raises ElfError."""
-    images = list(images)
-    return next(
-        (minor for minor in range(min(_PROMISED), NEWEST_MINOR) if not any(misfits(i, minor) for i in images)), None
-    )
+    needs = [_needs(image) for image in images]
+    minors = range(min(_PROMISED), NEWEST_MINOR)
+    return next((minor for minor in minors if not any(_beyond(each, minor) for each in needs)), None)
+
+
+def _needs(image: LibraryImage) -> tuple[set[str], set[str]]:
+    """Libraries that systems lack, and versions of symbols: read once, an image is limited in how often it is."""
+    versions = {version for _, version in image.version_needs()}
+    return {name for name in image.dynamic("needed") if not _LIBRARIES.fullmatch(name)}, versions
+
+
+def _beyond(needs: tuple[set[str], set[str]], minor: int) -> tuple[str, ...]:
+    strange, versions = needs
+    return (*sorted(strange), *sorted(version for version in versions if not _is_promised(version, minor)))
 
 
 def _is_promised(version: str, minor: int) -> bool:
