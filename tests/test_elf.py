@@ -455,6 +455,36 @@ def test_version_needs_that_cannot_be_found_are_refused(
         image.version_needs()
 
 
+def test_what_a_library_needs_is_told_whole_or_not_at_all(library: Path) -> None:
+    """The last one may be the one that it must not need."""
+    data = library.read_bytes()
+
+    def needed(count: int) -> tuple[str, ...]:
+        names = b"liba\0libcuda.so.1\0" + bytes(1 << 18)  # a file that may have so many
+        entries = [(STRTAB, len(data)), *[(NEEDED, 0)] * (count - 1), (NEEDED, 5), (0, 0)]
+        return LibraryImage(io.BytesIO(change_dynamic(data + names, entries))).dynamic("needed")
+
+    assert needed(1000) == (*["liba"] * 999, "libcuda.so.1")
+    with pytest.raises(ElfError, match="more than 1000 such entries in the dynamic segment"):
+        needed(1001)
+
+
+def test_versions_that_a_library_needs_are_told_whole_or_not_at_all(library: Path) -> None:
+    data = library.read_bytes()
+
+    def versions(count: int) -> list[str]:
+        names = b"libc.so.6\0GLIBC_2.2.5\0GLIBC_2.99\0\0"
+        good, last = (struct.pack("<IHHII", 0, 0, 2, name, step) for name, step in ((10, 16), (22, 0)))
+        needs = struct.pack("<HHIII", 1, 1, 0, 16, 0) + good * (count - 1) + last
+        entries = [(STRTAB, len(data)), (VERNEED, len(data) + len(names)), (0, 0)]
+        image = LibraryImage(io.BytesIO(change_dynamic(data + names + needs + bytes(1 << 18), entries)))
+        return [version for _, version in image.version_needs()]
+
+    assert versions(1000) == [*["GLIBC_2.2.5"] * 999, "GLIBC_2.99"]
+    with pytest.raises(ElfError, match="more than 1000 versions of symbols needed"):
+        versions(1001)
+
+
 def test_two_sections_of_one_name_are_refused(library: Path) -> None:
     data = change_section(library.read_bytes(), ".tensoracle.cubins", same_name_as=".tensoracle.manifest")
     with pytest.raises(ElfError, match=r"it has 2 sections \.tensoracle\.manifest"):
