@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from string import Template
 
+from hatch_tensoracle._files import open_regular, write_whole
 from hatch_tensoracle._paths import cpp, templates
 from hatch_tensoracle._process import cxx_compiler, run, tool_of
 from hatch_tensoracle.build_directory import temporary_directory
@@ -22,6 +23,14 @@ __all__ = ["build_library"]
 
 _BUILD_DATE = "1580601600"
 """2020-02-02, what hatchling puts into wheels: for `__DATE__` and `__TIME__`, unless SOURCE_DATE_EPOCH says another."""
+
+_VARIABLES = (
+    *("CXX", "CXXFLAGS", "LDFLAGS", "CMAKE_TOOLCHAIN_FILE"),
+    *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"),
+)
+"""What CMake and compilers go by beside their arguments."""
+_COMPILED = "compiled.json"
+"""In the directory of a build: the state of what its objects were compiled from."""
 
 _REMEDIES = {
     "CMake's configure step": "Install a C++17 compiler, such as g++ 9 or newer, or name one in the variable CXX.",
@@ -64,6 +73,9 @@ def build_library(  # noqa: PLR0913 - the options
             {"INCLUDE_DIRECTORIES": [*included], "COMPILE_DEFINITIONS": definitions},
         )
         _forget_other_build(build, [project, tree, *included.values(), *arguments])
+        if kept is not None:
+            (build / _COMPILED).unlink(missing_ok=True)  # until this build has ended
+            stack.callback(_record_compiled, build, ninja)
         options = ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", "-DCMAKE_BUILD_TYPE=Release", *arguments]
         steps: dict[str, list[str | Path]] = {
             "CMake's configure step": [cmake, *options, "-S", project, "-B", build],
@@ -78,8 +90,7 @@ def build_library(  # noqa: PLR0913 - the options
                 raise BuildError(_in_the_tree(error.cause, places), remedy=error.remedy) from error
             if show is not None:
                 show(_in_the_tree(f"{shlex.join(map(str, command))}\n{done.stdout}".rstrip(), places))
-        library.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(build / library.name, library)
+        write_whole(library, (build / library.name).read_bytes())  # a process may have the old one loaded
 
 
 @contextlib.contextmanager
@@ -115,16 +126,69 @@ def _write_project(project: Path, name: str, sources: Iterable[str], options: Ma
 def _forget_other_build(build: Path, identity: Sequence[str | Path]) -> None:
     """Remove what was built of another tree or launcher, by another compiler or with other options.
 
-    CMake keeps to those that it has seen first, and files may be older than what was built of others.
+    CMake keeps to those that it has seen first, and files may be older than what was built of others; so may one that
+    took the place of a file that was compiled.
     """
-    variables = {name: os.environ.get(name, "") for name in ("CXX", "CXXFLAGS", "LDFLAGS")}
+    variables = {name: os.environ.get(name, "") for name in _VARIABLES}
     launcher = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(cpp().rglob("*")) if file.is_file()))
-    written = json.dumps([*map(str, identity), *cxx_compiler(), variables, launcher.hexdigest()])
+    named = [*_named_files([*map(str, identity), variables["CMAKE_TOOLCHAIN_FILE"]], build)]
+    written = json.dumps([*map(str, identity), _compiler(), variables, named, launcher.hexdigest()])
     stamp = build / "tensoracle.json"
-    if not stamp.is_file() or stamp.read_text(encoding="utf-8") != written:
+    if not stamp.is_file() or stamp.read_text(encoding="utf-8") != written or _was_replaced(build):
         shutil.rmtree(build, ignore_errors=True)
         build.mkdir(parents=True)
         stamp.write_text(written, encoding="utf-8")
+
+
+def _compiler() -> list[str]:
+    """What stands behind a name such as c++: the file that it leads to, and what that says of itself."""
+    command, version = cxx_compiler(), ""
+    with contextlib.suppress(BuildError):
+        version = run([*command, "--version"], what="The compiler").stdout
+    return [*command, os.path.realpath(shutil.which(command[0]) or ""), version]
+
+
+def _named_files(arguments: Iterable[str], build: Path) -> Iterator[str]:
+    """SHA-256 of the files that arguments such as `-CFILE` and `-DCMAKE_TOOLCHAIN_FILE=FILE` name, empty for others."""
+    for argument in arguments:
+        for text in (argument, argument.removeprefix("-C"), argument.partition("=")[2]):
+            yield from (_digest(place / text) for place in (Path.cwd(), build))
+
+
+def _record_compiled(build: Path, ninja: Path) -> None:
+    """Write down every file that an object was compiled from, headers of the system too."""
+    with contextlib.suppress(BuildError):  # nothing was configured
+        printed = run([ninja, "-C", build, "-t", "deps"], what="Ninja").stdout
+        files = {line.strip() for line in printed.splitlines() if line.startswith("    ")}
+        (build / _COMPILED).write_text(json.dumps({file: _state(build / file) for file in files}), encoding="utf-8")
+
+
+def _was_replaced(build: Path) -> bool:
+    """Whether a file that was compiled is another now, and no newer than what was built; or nobody knows."""
+    try:
+        compiled = json.loads((build / _COMPILED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # the build was killed
+        return True
+    newest = max(file.stat().st_mtime_ns for file in build.rglob("*") if file.is_file())
+    states = ((_state(build / file), state) for file, state in compiled.items())
+    return any(now is not None and [*now] != state and now[0] <= newest for now, state in states)
+
+
+def _state(file: Path) -> tuple[int, str] | None:
+    """Date and SHA-256, None of a file that is not there: that Ninja sees."""
+    try:
+        return file.stat().st_mtime_ns, _digest(file)
+    except OSError:
+        return None
+
+
+def _digest(file: Path) -> str:
+    """SHA-256, empty if it is no file."""
+    try:
+        with open_regular(file) as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError:
+        return ""
 
 
 def _environment(directory: Path) -> dict[str, str]:

@@ -10,14 +10,16 @@ import hashlib
 import io
 import itertools
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from hatch_tensoracle._elf_reader import LONGEST, ElfError, ElfFile, damaged
 
 __all__ = ["CubinImage", "ElfError", "KernelImage", "LibraryImage", "read_cubin"]
+
+T = TypeVar("T")
 
 _ABI_BEFORE_SM100 = 7
 _ABI_SM100 = 8
@@ -142,7 +144,7 @@ class LibraryImage:
         wanted = {f"DT_{tag.upper()}" for tag in tags}
         with self._elf.foreign_errors():
             found = (tag["d_val"] for tag in self._segment.iter_tags() if tag["d_tag"] in wanted)
-            return tuple(self._string(at) for at in itertools.islice(found, _MOST))
+            return tuple(self._string(at) for at in _all(found, "such entries in the dynamic segment"))
 
     @cached_property
     def _segment(self) -> Any:
@@ -157,6 +159,8 @@ class LibraryImage:
         return self._offset("DT_STRTAB")
 
     def _offset(self, tag: str) -> int:
+        if (count := sum(1 for _ in self._segment.iter_tags(tag))) > 1:  # the loader takes the last one
+            raise damaged(f"it has {count} entries {tag}")
         _, offset = self._segment.get_table_offset(tag)
         if offset is None:
             raise damaged(f"it has no {tag} that is loaded")
@@ -171,13 +175,26 @@ class LibraryImage:
     def version_needs(self) -> tuple[tuple[str, str], ...]:
         """What the library needs of others at load time: their names and versions of symbols, such as `GLIBC_2.34`."""
         with self._elf.foreign_errors():
-            section = self._elf.section(".gnu.version_r")
-            needs = (
-                (needed.name[:LONGEST], version.name[:LONGEST])
-                for needed, versions in (section.iter_versions() if section else ())
-                for version in versions
-            )
-            return tuple(itertools.islice(needs, _MOST))
+            has_needs = any(True for _ in self._segment.iter_tags("DT_VERNEED"))
+            return _all(self._version_needs(), "versions of symbols needed") if has_needs else ()
+
+    def _version_needs(self) -> Iterator[tuple[str, str]]:
+        """Follow the offsets as the loader does, which believes no count."""
+        from elftools.common.utils import struct_parse
+
+        structs, stream, at = self._elf.reader.structs, self._elf.reader.stream, self._offset("DT_VERNEED")
+        while True:
+            needed = struct_parse(structs.Elf_Verneed, stream, at)
+            version_at = at + needed["vn_aux"]
+            while True:
+                version = struct_parse(structs.Elf_Vernaux, stream, version_at)
+                yield self._string(needed["vn_file"]), self._string(version["vna_name"])
+                if not version["vna_next"]:
+                    break
+                version_at += version["vna_next"]
+            if not needed["vn_next"]:
+                break
+            at += needed["vn_next"]
 
     def _exports(self) -> Iterator[str]:
         from elftools.common.utils import struct_parse
@@ -187,6 +204,14 @@ class LibraryImage:
             symbol = struct_parse(layout, self._elf.reader.stream, start + index * layout.sizeof())
             if symbol["st_shndx"] != "SHN_UNDEF" and symbol["st_info"]["bind"] != "STB_LOCAL":
                 yield self._string(symbol["st_name"])
+
+
+def _all(values: Iterable[T], what: str) -> tuple[T, ...]:
+    """What the library is judged by: none may be left out."""
+    found = tuple(itertools.islice(values, _MOST + 1))
+    if len(found) > _MOST:
+        raise damaged(f"it has more than {_MOST} {what}")
+    return found
 
 
 def _sm(header: Any) -> tuple[int, bool | None]:

@@ -55,6 +55,10 @@ Checks = Generator[BundleError, None, T]
 EXPORTS = ("getCreators", "setLoggerFinder")
 """What TensorRT's IPluginRegistry::loadLibrary looks up; a library exports these and nothing else."""
 
+_X86_64, _CUDA = (2, 1, 62), 190
+"""Class, order of bytes and machine of files for x86-64 (ELF header), and the machine of cubins."""
+_LOADED = {2, 3}
+"""ET_EXEC and ET_DYN: programs and shared objects."""
 _MANIFEST_SECTION = ".tensoracle.manifest"
 _CUBINS_SECTION = ".tensoracle.cubins"
 MOST_DEFECTS = 1000
@@ -330,6 +334,14 @@ def _check_tag(wheel: Wheel) -> Iterator[BundleError]:
             )
         elif (minor := manylinux_minor(platform)) is not None:
             yield from _check_manylinux(wheel, tag, minor)
+    for name in wheel.elf_names:
+        bits, order, _, machine = wheel.elf_header(name)
+        if (bits, order, machine) != _X86_64 and machine != _CUDA:
+            yield TagError(
+                f"is named for {', '.join(named)}, but {name} is for ELF machine {machine} of class {bits}, not x86-64",
+                where=str(wheel.path),
+                remedy="Leave it out: a wheel is for one architecture.",
+            )
 
 
 def _check_manylinux(wheel: Wheel, tag: str, minor: int) -> Iterator[BundleError]:
@@ -337,11 +349,14 @@ def _check_manylinux(wheel: Wheel, tag: str, minor: int) -> Iterator[BundleError
         try:
             with wheel.open(name) as stream:
                 beyond = misfits(LibraryImage(stream), minor)
-        except ElfError:
-            continue  # it is no shared object; of plugin libraries that is told elsewhere
-        if beyond:
+            problem = f"needs {', '.join(beyond)}" if beyond else ""
+        except ElfError as error:
+            bits, order, kind, machine = wheel.elf_header(name)
+            is_loaded = (bits, order, machine) == _X86_64 and kind in _LOADED
+            problem = str(error) if is_loaded else ""
+        if problem:
             yield TagError(
-                f"tag {tag}, but {name} needs {', '.join(beyond)}",
+                f"tag {tag}, but {name} {problem}",
                 where=str(wheel.path),
                 remedy="Set the hook's option `platform-tag` to `auto`, or let auditwheel repair the wheel.",
             )

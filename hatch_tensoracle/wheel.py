@@ -7,6 +7,7 @@ import csv
 import hashlib
 import io
 import re
+import struct
 import tempfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -53,6 +54,10 @@ class Wheel:
     def elf_names(self) -> tuple[str, ...]:
         """Paths of the files that begin as ELF files do."""
         return tuple(name for name in self.names if self._archive.head(name, 4) == b"\x7fELF")
+
+    def elf_header(self, name: str) -> tuple[int, int, int, int]:
+        """Class, order of bytes, type and machine, as numbers of the ELF header; 0 where the file has ended."""
+        return struct.unpack("<4x2B10x2H", self._archive.head(name, 20).ljust(20, b"\0"))
 
     @property
     def named_tags(self) -> frozenset[str]:

@@ -374,12 +374,25 @@ class Strict(io.BytesIO):
 def test_what_is_linked_is_read_where_the_loader_reads_it(library: Path) -> None:
     """Whatever the headers of sections say, which the loader does not look at."""
     data = library.read_bytes()
-    for name in (".dynamic", ".dynsym", ".dynstr"):
+    for name in (".dynamic", ".dynsym", ".dynstr", ".gnu.version_r"):
         data = change_section(data, name, size=0, address=0x1000, offset=0x1000)
     image, good = LibraryImage(io.BytesIO(data)), LibraryImage(io.BytesIO(library.read_bytes()))
     assert image.dynamic("needed") == ("libother.so.3", "libc.so.6")
     assert image.exports() == good.exports()
     assert image.lacks("third", "fourth") == ("fourth",)
+    assert image.version_needs() == good.version_needs() == (("libc.so.6", "GLIBC_2.2.5"),)
+
+
+def test_version_needs_are_those_that_readelf_shows() -> None:
+    """Of a library with many, and without the headers of its sections too."""
+    path = Path(run(tool("gcc"), "-print-file-name=libstdc++.so.6").strip())
+    shown = run(tool("readelf"), "--version-info", "--wide", path).partition("Version needs section")[2]
+    versions = re.findall(r"Name: (\S+) +Flags", shown)
+    data = bytearray(path.read_bytes())
+    assert [version for _, version in LibraryImage(io.BytesIO(data)).version_needs()] == versions
+    data[40:48], data[58:64] = bytes(8), bytes(6)
+    assert [version for _, version in LibraryImage(io.BytesIO(data)).version_needs()] == versions
+    assert len(versions) > 5
 
 
 @pytest.mark.parametrize("style", ["gnu", "sysv", "both"])
@@ -394,8 +407,8 @@ def test_names_that_a_library_does_not_export_are_told(tmp_path: Path, style: st
         assert image.lacks("second", "third", "memcpy") == ("third", "memcpy")
 
 
-NEEDED, HASH, STRTAB, SYMTAB = 1, 4, 5, 6
-"""Tags of dynamic entries (System V ABI, dynamic section)."""
+NEEDED, HASH, STRTAB, SYMTAB, VERNEED = 1, 4, 5, 6, 0x6FFFFFFE
+"""Tags of dynamic entries (System V ABI, dynamic section; VERNEED: Linux Standard Base)."""
 
 
 @pytest.mark.parametrize(
@@ -422,6 +435,54 @@ def test_symbols_without_end_are_refused(library: Path, count: int) -> None:
     image = LibraryImage(io.BytesIO(change_dynamic(data + hashes, entries)))
     with within_seconds(), pytest.raises(ElfError, match=ENDLESS):
         image.exports()
+
+
+@pytest.mark.parametrize(
+    ("entries", "problem"),
+    [
+        pytest.param(lambda end: [(STRTAB, end), (VERNEED, 1 << 40), (0, 0)], "no DT_VERNEED that is loaded", id="far"),
+        pytest.param(
+            lambda end: [(STRTAB, end), (VERNEED, 64), (VERNEED, end), (0, 0)], "2 entries DT_VERNEED", id="two"
+        ),
+    ],
+)
+def test_version_needs_that_cannot_be_found_are_refused(
+    library: Path, entries: Callable[[int], list[tuple[int, int]]], problem: str
+) -> None:
+    data = library.read_bytes()
+    image = LibraryImage(io.BytesIO(change_dynamic(data, entries(len(data)))))
+    with pytest.raises(ElfError, match=problem):
+        image.version_needs()
+
+
+def test_what_a_library_needs_is_told_whole_or_not_at_all(library: Path) -> None:
+    """The last one may be the one that it must not need."""
+    data = library.read_bytes()
+
+    def needed(count: int) -> tuple[str, ...]:
+        names = b"liba\0libcuda.so.1\0" + bytes(1 << 18)  # a file that may have so many
+        entries = [(STRTAB, len(data)), *[(NEEDED, 0)] * (count - 1), (NEEDED, 5), (0, 0)]
+        return LibraryImage(io.BytesIO(change_dynamic(data + names, entries))).dynamic("needed")
+
+    assert needed(1000) == (*["liba"] * 999, "libcuda.so.1")
+    with pytest.raises(ElfError, match="more than 1000 such entries in the dynamic segment"):
+        needed(1001)
+
+
+def test_versions_that_a_library_needs_are_told_whole_or_not_at_all(library: Path) -> None:
+    data = library.read_bytes()
+
+    def versions(count: int) -> list[str]:
+        names = b"libc.so.6\0GLIBC_2.2.5\0GLIBC_2.99\0\0"
+        good, last = (struct.pack("<IHHII", 0, 0, 2, name, step) for name, step in ((10, 16), (22, 0)))
+        needs = struct.pack("<HHIII", 1, 1, 0, 16, 0) + good * (count - 1) + last
+        entries = [(STRTAB, len(data)), (VERNEED, len(data) + len(names)), (0, 0)]
+        image = LibraryImage(io.BytesIO(change_dynamic(data + names + needs + bytes(1 << 18), entries)))
+        return [version for _, version in image.version_needs()]
+
+    assert versions(1000) == [*["GLIBC_2.2.5"] * 999, "GLIBC_2.99"]
+    with pytest.raises(ElfError, match="more than 1000 versions of symbols needed"):
+        versions(1001)
 
 
 def test_two_sections_of_one_name_are_refused(library: Path) -> None:

@@ -460,6 +460,47 @@ def test_a_tag_that_does_not_fit_the_library_is_found(tmp_path: Path, files: Map
     assert f"tag {tag}, but pkg/libpkg.so is a library for Linux x86_64" in defect.cause
 
 
+@pytest.mark.parametrize("tag", ["py3-none-linux_x86_64", "py3-none-manylinux_2_34_x86_64"])
+@pytest.mark.parametrize(
+    ("change", "seen"),
+    [
+        pytest.param((18, b"\xb7\0"), "machine 183 of class 2", id="aarch64"),
+        pytest.param((18, b"\3\0"), "machine 3 of class 2", id="i386"),
+        pytest.param((4, b"\1"), "machine 62 of class 1", id="x32"),
+    ],
+)
+def test_a_library_for_another_processor_beside_the_plugin_is_found(
+    tmp_path: Path, files: Mapping[str, bytes], tag: str, change: tuple[int, bytes], seen: str
+) -> None:
+    helper = bytearray(files["pkg/libpkg.so"])
+    at, value = change
+    helper[at : at + len(value)] = value
+    wheel = write_wheel(tmp_path, {**files, "pkg/libhelper.so": bytes(helper)}, tag=tag)
+    (defect,) = expect(wheel, TagError)
+    assert defect.cause == f"is named for {tag}, but pkg/libhelper.so is for ELF {seen}, not x86-64"
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        pytest.param((16, b"\2\0"), "is not a shared object for x86-64: it is EM_X86_64 ET_EXEC", id="a program"),
+        pytest.param((32, bytes(8)), "is a damaged ELF file", id="damaged"),
+    ],
+)
+def test_what_cannot_be_compared_with_a_manylinux_tag_is_found(
+    tmp_path: Path, files: Mapping[str, bytes], change: tuple[int, bytes], problem: str
+) -> None:
+    helper = bytearray(files["pkg/libpkg.so"])
+    at, value = change
+    helper[at : at + len(value)] = value
+    tag = "py3-none-manylinux_2_34_x86_64"
+    defects, _ = collect(
+        check_wheel(write_wheel(tmp_path, {**files, "pkg/tool": bytes(helper)}, tag=tag), "pkg/libpkg.so")
+    )
+    assert [type(defect) for defect in defects] == [TagError]
+    assert defects[0].cause.startswith(f"tag {tag}, but pkg/tool {problem}")
+
+
 def test_a_wheel_without_a_library_may_have_any_tag_but_has_no_plugin(tmp_path: Path) -> None:
     expect(write_wheel(tmp_path, {"pkg/__init__.py": b""}, tag="py3-none-any"), MissingPluginError)
 

@@ -1,0 +1,140 @@
+"""What a build directory that is kept is good for, and what it is begun anew for."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hatch_tensoracle.cmake import _COMPILED, _forget_other_build, build_library
+
+SOURCE = """
+#include "number.inc"
+[[gnu::used]] static char const kNUMBER[] = "the number is " NUMBER;
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A source with a header, and a build directory."""
+
+    bundle: Path
+    root: Path
+
+    @property
+    def header(self) -> Path:
+        """Which defines a number that the library has."""
+        return self.root / "source/number.inc"
+
+    @property
+    def library(self) -> Path:
+        """What is built."""
+        return self.root / "libnumbers.so"
+
+    def write(self, number: int, date: int | None = None) -> None:
+        """Put the number into the header, with a date of modification, in seconds since 1970."""
+        self.header.write_text(f'#define NUMBER "{number}"\n')
+        if date is not None:
+            os.utime(self.header, (date, date))
+
+    def build(self, *arguments: str) -> str:
+        """Build what has changed; give what was printed."""
+        printed: list[str] = []
+        sources = [self.root / "source/plugin.cpp"]
+        kept = self.root / "kept"
+        build_library(self.bundle, sources, self.library, arguments=arguments, kept=kept, show=printed.append)
+        return "\n".join(printed)
+
+    def number(self) -> int:
+        """The one in the library."""
+        (number,) = re.findall(rb"the number is (\d+)", self.library.read_bytes())
+        return int(number)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory, tiny_bundle: Path) -> Kept:
+    """Built once."""
+    root = tmp_path_factory.mktemp("kept")
+    (root / "source").mkdir()
+    (root / "source/plugin.cpp").write_text(SOURCE)
+    kept = Kept(bundle=tiny_bundle, root=root)
+    kept.write(1, 1_000_000_000)
+    assert "Configuring done" in kept.build()
+    return kept
+
+
+def compiled(printed: str) -> set[str]:
+    """Names of the files that were compiled."""
+    return {Path(word).name for line in printed.splitlines() if " -c " in line for word in line.split()[-1:]}
+
+
+def test_nothing_is_compiled_again_where_nothing_has_changed(kept: Kept) -> None:
+    assert "no work to do" in kept.build()
+
+
+def test_a_changed_header_has_its_sources_compiled(kept: Kept) -> None:
+    """A process that has loaded the library keeps the one that it has."""
+    with kept.library.open("rb") as loaded:
+        before = kept.library.read_bytes()
+        kept.write(2)
+        assert compiled(kept.build()) == {"plugin.cpp"}
+        assert kept.number() == 2
+        assert loaded.read() == before
+
+
+@pytest.mark.parametrize(("number", "date"), [(3, 1_000_000_000), (4, 1_000_000_000)], ids=["older", "as old"])
+def test_a_header_that_was_replaced_by_one_that_is_no_newer_is_seen(kept: Kept, number: int, date: int) -> None:
+    kept.write(number, date)
+    kept.build()
+    assert kept.number() == number
+    assert "no work to do" in kept.build()
+
+
+def test_a_build_is_begun_anew_for_another_file_that_an_argument_names(kept: Kept) -> None:
+    initial = kept.root / "initial.cmake"
+    for number in (5, 6):
+        initial.write_text(f'set(CMAKE_CXX_FLAGS "-DREVISION={number}" CACHE STRING "")\n')
+        assert f"-DREVISION={number}" in kept.build("-C", str(initial))
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of builds without a file that was compiled."""
+    return tmp_path_factory.mktemp("build")
+
+
+def is_kept(directory: Path) -> bool:
+    """Whether another build goes on with what is there."""
+    mark = directory / "mark"
+    mark.touch()
+    _forget_other_build(directory, ["-DCMAKE_BUILD_TYPE=Release"])
+    (directory / _COMPILED).write_text("{}")
+    return mark.exists()
+
+
+@pytest.mark.parametrize(
+    "variable", ["CXXFLAGS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "CMAKE_TOOLCHAIN_FILE"]
+)
+def test_a_build_is_begun_anew_for_another_value_of_a_variable(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    is_kept(directory)
+    assert is_kept(directory)
+    monkeypatch.setenv(variable, "/opt/other")
+    assert not is_kept(directory)
+
+
+def test_a_build_is_begun_anew_for_another_compiler_of_the_same_name(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "c++").write_text("#!/bin/sh\necho c++ 1.0\n")
+    (tmp_path / "c++").chmod(0o755)
+    is_kept(directory)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert not is_kept(directory)
+    assert is_kept(directory)
+    (tmp_path / "c++").write_text("#!/bin/sh\necho c++ 2.0\n")
+    assert not is_kept(directory)
