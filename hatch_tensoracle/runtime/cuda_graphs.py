@@ -80,7 +80,8 @@ class CudaGraphs:
     Every `enqueue` executes once: the first of new shapes call by call, then it is captured; later ones launch the
     graph, which is updated in place, or made anew, if an address has changed. Nothing is written but at the addresses
     given in the same call. As for an execution: one thread, one stream until `release_stream`, and what is given must
-    live until the work is complete. A graph that makes room for another waits for the stream. Once runtime settings or
+    live until the work is complete. A graph that makes room for another waits for the stream that it last ran on,
+    which must still be there. Once runtime settings or
     the execution's workspace change, all are captured anew: their work must be complete.
     """
 
@@ -153,8 +154,10 @@ class CudaGraphs:
             key = self._key_of(shapes, profile)
             if self._padded:
                 key = least_larger(key, self._pool.keys(), self._padded)
-            stream = self._use.stream if stream is None else checked_stream(stream)
-            self._work(key, stream)
+            handle = self._use.stream if stream is None else checked_stream(stream)
+            if handle is not None:
+                self._use.check_stream(handle)  # before a graph makes room
+            self._work(key, handle)
             self._key = key
 
     def get_tensor_shape(self, name: str) -> Shape:
@@ -265,10 +268,10 @@ class CudaGraphs:
 
     def _enqueue_eagerly(self, addresses: Mapping[str, SupportsIndex], stream: int) -> None:
         if self._refusal is None:
-            self._work(self._known_key(), stream).enqueue(cast("Mapping[str, int]", addresses), stream)
+            self._pool.execute(self._known_key(), cast("Mapping[str, int]", addresses), stream, self._make)
         else:
             self._execution.enqueue(addresses, stream=stream)
-        self._eager += 1
+            self._eager += 1
 
     def _key_of(self, shapes: Mapping[str, Sequence[SupportsIndex]], profile: int | None) -> GraphKey:
         wanted, chosen = self._execution.context.shapes.choose(shapes, profile)

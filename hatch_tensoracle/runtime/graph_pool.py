@@ -69,6 +69,8 @@ class _Entry(Generic[WorkT]):
     """Those that the graph has."""
     refusal: str | None = None
     """Why there will be no graph."""
+    stream: int | None = None
+    """That of its last work."""
 
 
 class GraphPool(Generic[KeyT, WorkT]):
@@ -92,7 +94,7 @@ class GraphPool(Generic[KeyT, WorkT]):
     def work(self, key: KeyT, make: Callable[[], WorkT], stream: int | None) -> WorkT:
         """Return the work of a key, made if there is none, in place of the one that was not used for longest.
 
-        That one's executions must be complete or on `stream`, which is waited for.
+        The stream that this one was last executed on is waited for. `stream` is what `make` may put work on.
         """
         return self._entry(key, make, stream).work
 
@@ -100,6 +102,7 @@ class GraphPool(Generic[KeyT, WorkT]):
         """Execute once. Raises ExecutionError, and what `make` and the work raise."""
         entry = self._entries.get(key)
         if entry is not None and entry.graph is not None and entry.addresses == addresses:
+            entry.stream = stream
             entry.graph.launch(stream)
             self._replays += 1
             self._entries.move_to_end(key)
@@ -107,6 +110,7 @@ class GraphPool(Generic[KeyT, WorkT]):
         entry = self._entry(key, make, stream)
         if entry.graph is not None:
             if self._update(entry, addresses, stream):
+                entry.stream = stream
                 entry.graph.launch(stream)
                 self._replays += 1
                 return
@@ -115,6 +119,10 @@ class GraphPool(Generic[KeyT, WorkT]):
             self._capture(entry, addresses, stream)
             return
         self._execute(entry, addresses, stream)
+
+    def execute(self, key: KeyT, addresses: Addresses, stream: int, make: Callable[[], WorkT]) -> None:
+        """Execute once, call by call."""
+        self._execute(self._entry(key, make, stream), addresses, stream)
 
     def capture(self, key: KeyT, addresses: Addresses, stream: int, make: Callable[[], WorkT]) -> None:
         """Have a graph of these addresses ready. It is executed once if it never was."""
@@ -149,11 +157,12 @@ class GraphPool(Generic[KeyT, WorkT]):
         entry = self._entries.get(key)
         if entry is None:
             while len(self._entries) >= self._limit:
-                if stream is not None:
-                    wait_for(stream)
+                oldest = next(iter(self._entries.values()))
+                if oldest.stream is not None:
+                    wait_for(oldest.stream)
                 self._evictions += 1
                 _close(self._entries.popitem(last=False)[1])
-            entry = self._entries[key] = _Entry(make())
+            entry = self._entries[key] = _Entry(make(), stream=stream)
         self._entries.move_to_end(key)
         return entry
 
@@ -163,6 +172,7 @@ class GraphPool(Generic[KeyT, WorkT]):
         return entry.refusal is None or self._refused(entry)
 
     def _execute(self, entry: _Entry[WorkT], addresses: Addresses, stream: int) -> None:
+        entry.stream = stream
         entry.work.enqueue(addresses, stream)
         self._eager += 1
 

@@ -39,6 +39,8 @@ class Driver:
     def __init__(self) -> None:
         self.handles = 0
         self.failing: dict[str, int] = {}
+        self.waits: list[int] = []
+        """Streams that were waited for."""
 
     def function(self, name: str, *_types: Any) -> Callable[..., int]:
         """As the real one."""
@@ -49,6 +51,8 @@ class Driver:
                 self.handles += 1
                 index = 1 if plain == "cuStreamEndCapture" else 0
                 ctypes.cast(arguments[index], ctypes.POINTER(ctypes.c_void_p))[0] = self.handles
+            if plain == "cuStreamSynchronize":
+                self.waits.append(arguments[0].value or 0)
             if plain not in {"cuMemGetInfo", "cuGraphDestroy"}:
                 JOURNAL.append(("instantiate" if plain == "cuGraphInstantiateWithFlags" else plain,))
             return self.failing.pop(plain, 0)
@@ -194,6 +198,41 @@ def test_the_least_recently_used_graph_and_its_context_make_room(opened: Opener)
     ]
     assert (graphs.statistics.graphs, graphs.statistics.evictions) == (2, 1)
     assert graphs.statistics.bytes == before.bytes == 2 * 100 * 16  # of the profile's largest shape, twice
+
+
+def test_what_makes_room_is_complete_on_the_stream_that_it_ran_on(opened: Opener, driver: Driver) -> None:
+    gc.collect()
+    graphs = CudaGraphs(EngineExecution(opened(x=X, y=Y)), limit=1)
+    graphs.set_input_shapes({"x": (4, 2)})
+    graphs.enqueue(AT, stream=STREAM)
+    JOURNAL.clear()
+    arrays = DevicePointer(256, (8, 2), "fp32"), DevicePointer(768, (8, 3), "fp32")
+    for call in (
+        lambda: graphs.set_input_shapes({"x": (8, 2)}, stream=9),
+        lambda: graphs({"x": arrays[0]}, {"y": arrays[1]}, stream=9),
+    ):
+        with pytest.raises(ExecutionError, match="the last work is on stream 0x7, this is for 0x9"):
+            call()
+    assert JOURNAL == []  # nothing has made room
+    graphs.enqueue(AT, stream=STREAM)
+    assert steps() == ["cuGraphLaunch"]
+    graphs.release_stream()
+    graphs.set_input_shapes({"x": (8, 2)})
+    assert driver.waits == [STREAM]
+    graphs.enqueue(AT, stream=9)
+    graphs.release_stream()
+    graphs.set_input_shapes({"x": (2, 2)}, stream=10)
+    assert driver.waits == [STREAM, 9]
+
+
+def test_what_is_executed_without_a_graph_is_waited_for_as_well(opened: Opener, driver: Driver) -> None:
+    graphs = CudaGraphs(EngineExecution(opened(x=X, y=Y)), limit=1, fallback=True)
+    graphs.set_input_shapes({"x": (4, 2)}, stream=0)
+    graphs.enqueue(AT, stream=1)
+    assert graphs.statistics.eager == 1
+    graphs.release_stream()
+    graphs.set_input_shapes({"x": (8, 2)}, stream=STREAM)
+    assert driver.waits == [1]
 
 
 def test_the_caller_s_workspace_is_shared_and_another_one_means_other_graphs(opened: Opener) -> None:
