@@ -81,8 +81,9 @@ class CudaGraphs:
     graph, which is updated in place, or made anew, if an address has changed. Nothing is written but at the addresses
     given in the same call. As for an execution: one thread, one stream until `release_stream`, and what is given must
     live until the work is complete. A graph that makes room for another waits for the stream that it last ran on,
-    which must still be there. Once runtime settings or
-    the execution's workspace change, all are captured anew: their work must be complete.
+    which must still be there. Once runtime settings or the execution's workspace change, all are captured anew: their
+    work must be complete. With `fallback`, shapes must be set again when settings or an output allocator begin or end
+    what cannot be captured.
     """
 
     def __init__(
@@ -109,7 +110,9 @@ class CudaGraphs:
         self._is_open = True
         self._eager = 0
         self._refusal = self._refuse_or_fall_back()
-        if self._refusal is None and not execution.context.shapes.ranged:
+        self._has_changed = False
+        """Whether another context executes than the one that shapes were set for."""
+        if not execution.context.shapes.ranged:
             self._key = self._key_of({}, None)
 
     def __enter__(self) -> Self:
@@ -150,6 +153,7 @@ class CudaGraphs:
             self._check()
             if self._refusal is not None:
                 self._execution.set_input_shapes(shapes, profile=profile, stream=stream)
+                self._has_changed = False
                 return
             key = self._key_of(shapes, profile)
             if self._padded:
@@ -158,7 +162,7 @@ class CudaGraphs:
             if handle is not None:
                 self._use.check_stream(handle)  # before a graph makes room
             self._work(key, handle)
-            self._key = key
+            self._key, self._has_changed = key, False
 
     def get_tensor_shape(self, name: str) -> Shape:
         """Return the concrete shape."""
@@ -178,6 +182,7 @@ class CudaGraphs:
             self._check()
             if type(stream) is not int or stream < 0:
                 stream = checked_stream(stream)
+            self._check_shapes()
             before = use.stream
             is_eager = self._refusal is not None or (stream in _LEGACY and self._takes_default_stream())
             if stream != before:
@@ -203,7 +208,9 @@ class CudaGraphs:
             self._check()
         if self._refusal is not None:
             self._eager += 1
-            return self._execution(inputs, out, stream=stream)
+            outputs = self._execution(inputs, out, stream=stream)
+            self._has_changed = False
+            return outputs
         return execute_on_arrays(cast("EngineExecution", self), inputs, out, stream)
 
     def set_output_allocator(self, name: str, _allocator: object) -> None:
@@ -235,7 +242,7 @@ class CudaGraphs:
             key = self._key_of(wanted, profile)
             made = partial(self._captured, key, handle)
             self._pool.capture(key, cast("Mapping[str, int]", addresses), handle, made)
-            if self._key is None:
+            if self._key is None and not self._has_changed:
                 self._key = key
 
     def release_stream(self) -> None:
@@ -252,8 +259,19 @@ class CudaGraphs:
             raise ExecutionError("the CUDA graphs are closed")
         if (state := capture_state(self._execution)) != self._state:
             self._pool.clear()
+            was_refused = self._refusal is not None
             self._refusal = self._refuse_or_fall_back()
             self._state = state
+            if was_refused != (self._refusal is not None) and self._execution.context.shapes.ranged:
+                self._key, self._has_changed = None, True
+
+    def _check_shapes(self) -> None:
+        if self._has_changed:
+            now = "is no longer" if self._refusal is None else "is now"
+            raise ExecutionError(
+                f"the engine {now} executed without CUDA graphs, by another context than the one that has the shapes: "
+                "call set_input_shapes again"
+            )
 
     def _refuse_or_fall_back(self) -> str | None:
         refusal = next(refusals(self._execution), None)
@@ -291,6 +309,7 @@ class CudaGraphs:
     def _shaped(self) -> EngineExecution:
         with self._use:
             self._check()
+            self._check_shapes()
             if self._refusal is not None:
                 return self._execution
             return self._work(self._known_key(), self._use.stream).execution

@@ -450,6 +450,67 @@ def test_other_settings_mean_other_graphs(opened_rtx: Opener) -> None:
     graphs.enqueue(AT, stream=STREAM)
 
 
+AGAIN = "executed without CUDA graphs, by another context .*: call set_input_shapes again"
+
+
+def test_shapes_are_set_again_when_what_cannot_be_captured_begins_or_ends(opened_rtx: Opener) -> None:
+    execution = EngineExecution(opened_rtx(x=X, y=Y))
+    execution.runtime_settings = EAGER
+    execution.set_input_shapes({"x": (2, 2)})
+    graphs = CudaGraphs(execution, fallback=True)
+    graphs.set_input_shapes({"x": (4, 2)})
+    graphs.enqueue(AT, stream=STREAM)
+
+    def refused() -> None:
+        graphs.capture(AT, stream=STREAM)  # it sets no shapes
+        steps()
+        for call in (lambda: graphs.enqueue(AT, stream=STREAM), lambda: graphs.get_tensor_shape("y")):
+            with pytest.raises(ExecutionError, match=AGAIN):
+                call()
+        assert steps() == []
+
+    with runtime_config(execution, cuda_graph_strategy="whole_graph_capture"):
+        refused()
+        graphs.set_input_shapes({"x": (8, 2)})
+        graphs.enqueue(AT, stream=STREAM)
+        assert graphs.get_tensor_shape("y") == (8, 3)
+    refused()
+    graphs.set_input_shapes({"x": (8, 2)})
+    graphs.enqueue(AT, stream=STREAM)
+    execution.set_output_allocator("y", lambda *_: 4096)
+    refused()
+    graphs.set_input_shapes({"x": (6, 2)})
+    graphs.enqueue({"x": 256}, stream=STREAM)
+    assert graphs.get_tensor_shape("y") == (6, 3)
+
+
+def test_arrays_set_shapes_whether_there_are_graphs_or_not(opened_rtx: Opener) -> None:
+    execution = EngineExecution(opened_rtx(x=X, y=Y))
+    execution.runtime_settings = EAGER
+    graphs = CudaGraphs(execution, fallback=True)
+
+    def rows(count: int) -> int:
+        arrays = DevicePointer(256, (count, 2), "fp32"), DevicePointer(768, (count, 3), "fp32")
+        graphs({"x": arrays[0]}, {"y": arrays[1]}, stream=STREAM)
+        graphs.enqueue(AT, stream=STREAM)
+        return graphs.get_tensor_shape("y")[0]
+
+    assert rows(4) == 4
+    with runtime_config(execution, cuda_graph_strategy="whole_graph_capture"):
+        assert rows(8) == 8
+    assert rows(2) == 2
+
+
+def test_fixed_shapes_are_captured_once_nothing_is_refused(opened_rtx: Opener) -> None:
+    execution = EngineExecution(opened_rtx(**FIXED))
+    execution.runtime_settings = RuntimeSettings(cuda_graph_strategy="whole_graph_capture")
+    graphs = CudaGraphs(execution, fallback=True)
+    graphs.enqueue(AT, stream=STREAM)
+    execution.runtime_settings = RuntimeSettings()
+    graphs.enqueue(AT, stream=STREAM)
+    assert (graphs.statistics.eager, graphs.statistics.graphs) == (2, 1)
+
+
 def test_a_strategy_is_tensorrt_rtx_s_own_for_the_block(opened_rtx: Opener) -> None:
     execution = EngineExecution(opened_rtx(x=X, y=Y))
     with enable_cudagraphs(execution, "whole_graph_capture") as inside:
