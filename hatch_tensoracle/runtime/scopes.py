@@ -21,8 +21,8 @@ def runtime_config(targets: TargetsT, **settings: Any) -> contextlib.AbstractCon
     """Change settings of a handle (and all its executions), an execution, or several, for the length of a block.
 
     Inside, it is the targets. At the end each has what it had before; where blocks overlap on one thread, as in asyncio
-    tasks, once all have ended. Raises TypeError and ValueError as
-    RuntimeSettings does, and when the block is entered ExecutionError if another thread has such a block on a target.
+    tasks, once all have ended. Raises TypeError and ValueError as RuntimeSettings does, and when the block is entered
+    ExecutionError if another thread has such a block on a target.
     """
     RuntimeSettings(**settings)
     return _changed(targets, settings)
