@@ -8,12 +8,15 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, Self, TypeVar
 
+from hatch_tensoracle.runtime.addresses import checked_addresses
 from hatch_tensoracle.runtime.cuda_graph import CudaGraph, wait_for
 from hatch_tensoracle.runtime.errors import ExecutionError
 
 __all__ = ["GraphPool", "GraphStatistics", "Work"]
 
 Addresses = Mapping[str, int]
+
+_PLAIN = frozenset({int})
 
 
 class Work(Protocol):
@@ -102,6 +105,9 @@ class GraphPool(Generic[KeyT, WorkT]):
         """Execute once. Raises ExecutionError, and what `make` and the work raise."""
         entry = self._entries.get(key)
         if entry is not None and entry.graph is not None and entry.addresses == addresses:
+            # Equal is not enough: 256.0 is no address. NumPy's integers are.
+            if not _PLAIN.issuperset(map(type, addresses.values())):
+                checked_addresses(addresses, addresses)
             entry.stream = stream
             entry.graph.launch(stream)
             self._replays += 1

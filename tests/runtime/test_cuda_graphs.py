@@ -165,7 +165,13 @@ def test_outputs_over_inputs_keep_the_input_s_address(opened: Opener) -> None:
 
 @pytest.mark.parametrize(
     ("addresses", "error"),
-    [({"x": 256}, ValueError), (AT | {"y": True}, TypeError), (AT | {"y": 0}, ValueError), (AT | {"z": 1}, ValueError)],
+    [
+        ({"x": 256}, ValueError),
+        (AT | {"y": True}, TypeError),
+        (AT | {"y": 0}, ValueError),
+        (AT | {"z": 1}, ValueError),
+        (AT | {"y": 768.0}, TypeError),  # though it is equal to the graph's
+    ],
 )
 def test_wrong_addresses_are_refused_and_the_graph_stays(
     graphs: CudaGraphs, addresses: Any, error: type[Exception]
