@@ -147,7 +147,8 @@ class CudaGraphs:
         """Set the shapes of all inputs that vary, and the contents of all shape tensors that do, together.
 
         The profile is chosen as for the execution; a new context for another than the first needs the `stream`. With
-        `pad_to` shapes may become larger: `get_tensor_shape` tells. Raises as an execution does.
+        `pad_to` shapes may become larger: `get_tensor_shape` tells. Raises as an execution does, and for another
+        stream than the last work's before `release_stream`.
         """
         with self._use:
             self._check()

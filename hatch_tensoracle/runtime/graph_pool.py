@@ -178,8 +178,12 @@ class GraphPool(Generic[KeyT, WorkT]):
         return entry.refusal is None or self._refused(entry)
 
     def _execute(self, entry: _Entry[WorkT], addresses: Addresses, stream: int) -> None:
-        entry.stream = stream
-        entry.work.enqueue(addresses, stream)
+        before, entry.stream = entry.stream, stream
+        try:
+            entry.work.enqueue(addresses, stream)
+        except (TypeError, ValueError):  # before TensorRT has seen anything
+            entry.stream = before
+            raise
         self._eager += 1
 
     def _capture(self, entry: _Entry[WorkT], addresses: Addresses, stream: int) -> None:

@@ -237,6 +237,8 @@ def test_what_is_executed_without_a_graph_is_waited_for_as_well(opened: Opener, 
     graphs.enqueue(AT, stream=1)
     assert graphs.statistics.eager == 1
     graphs.release_stream()
+    with pytest.raises(ValueError, match="the address of tensor 'y' is 0"):
+        graphs.enqueue(AT | {"y": 0}, stream=0)  # which nothing has run on
     graphs.set_input_shapes({"x": (8, 2)}, stream=STREAM)
     assert driver.waits == [1]
 
