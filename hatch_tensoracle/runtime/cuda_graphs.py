@@ -80,8 +80,10 @@ class CudaGraphs:
     Every `enqueue` executes once: the first of new shapes call by call, then it is captured; later ones launch the
     graph, which is updated in place, or made anew, if an address has changed. Nothing is written but at the addresses
     given in the same call. As for an execution: one thread, one stream until `release_stream`, and what is given must
-    live until the work is complete. A graph that makes room for another waits for the stream. Once runtime settings or
-    the execution's workspace change, all are captured anew: their work must be complete.
+    live until the work is complete. A graph that makes room for another waits for the stream that it last ran on,
+    which must still be there. Once runtime settings or the execution's workspace change, all are captured anew: their
+    work must be complete. With `fallback`, shapes must be set again when settings or an output allocator begin or end
+    what cannot be captured.
     """
 
     def __init__(
@@ -108,7 +110,9 @@ class CudaGraphs:
         self._is_open = True
         self._eager = 0
         self._refusal = self._refuse_or_fall_back()
-        if self._refusal is None and not execution.context.shapes.ranged:
+        self._has_changed = False
+        """Whether another context executes than the one that shapes were set for."""
+        if not execution.context.shapes.ranged:
             self._key = self._key_of({}, None)
 
     def __enter__(self) -> Self:
@@ -143,19 +147,23 @@ class CudaGraphs:
         """Set the shapes of all inputs that vary, and the contents of all shape tensors that do, together.
 
         The profile is chosen as for the execution; a new context for another than the first needs the `stream`. With
-        `pad_to` shapes may become larger: `get_tensor_shape` tells. Raises as an execution does.
+        `pad_to` shapes may become larger: `get_tensor_shape` tells. Raises as an execution does, and for another
+        stream than the last work's before `release_stream`.
         """
         with self._use:
             self._check()
             if self._refusal is not None:
                 self._execution.set_input_shapes(shapes, profile=profile, stream=stream)
+                self._has_changed = False
                 return
             key = self._key_of(shapes, profile)
             if self._padded:
                 key = least_larger(key, self._pool.keys(), self._padded)
-            stream = self._use.stream if stream is None else checked_stream(stream)
-            self._work(key, stream)
-            self._key = key
+            handle = self._use.stream if stream is None else checked_stream(stream)
+            if handle is not None:
+                self._use.check_stream(handle)  # before a graph makes room
+            self._work(key, handle)
+            self._key, self._has_changed = key, False
 
     def get_tensor_shape(self, name: str) -> Shape:
         """Return the concrete shape."""
@@ -175,6 +183,7 @@ class CudaGraphs:
             self._check()
             if type(stream) is not int or stream < 0:
                 stream = checked_stream(stream)
+            self._check_shapes()
             before = use.stream
             is_eager = self._refusal is not None or (stream in _LEGACY and self._takes_default_stream())
             if stream != before:
@@ -200,7 +209,9 @@ class CudaGraphs:
             self._check()
         if self._refusal is not None:
             self._eager += 1
-            return self._execution(inputs, out, stream=stream)
+            outputs = self._execution(inputs, out, stream=stream)
+            self._has_changed = False
+            return outputs
         return execute_on_arrays(cast("EngineExecution", self), inputs, out, stream)
 
     def set_output_allocator(self, name: str, _allocator: object) -> None:
@@ -232,7 +243,7 @@ class CudaGraphs:
             key = self._key_of(wanted, profile)
             made = partial(self._captured, key, handle)
             self._pool.capture(key, cast("Mapping[str, int]", addresses), handle, made)
-            if self._key is None:
+            if self._key is None and not self._has_changed:
                 self._key = key
 
     def release_stream(self) -> None:
@@ -249,8 +260,19 @@ class CudaGraphs:
             raise ExecutionError("the CUDA graphs are closed")
         if (state := capture_state(self._execution)) != self._state:
             self._pool.clear()
+            was_refused = self._refusal is not None
             self._refusal = self._refuse_or_fall_back()
             self._state = state
+            if was_refused != (self._refusal is not None) and self._execution.context.shapes.ranged:
+                self._key, self._has_changed = None, True
+
+    def _check_shapes(self) -> None:
+        if self._has_changed:
+            now = "is no longer" if self._refusal is None else "is now"
+            raise ExecutionError(
+                f"the engine {now} executed without CUDA graphs, by another context than the one that has the shapes: "
+                "call set_input_shapes again"
+            )
 
     def _refuse_or_fall_back(self) -> str | None:
         refusal = next(refusals(self._execution), None)
@@ -265,10 +287,10 @@ class CudaGraphs:
 
     def _enqueue_eagerly(self, addresses: Mapping[str, SupportsIndex], stream: int) -> None:
         if self._refusal is None:
-            self._work(self._known_key(), stream).enqueue(cast("Mapping[str, int]", addresses), stream)
+            self._pool.execute(self._known_key(), cast("Mapping[str, int]", addresses), stream, self._make)
         else:
             self._execution.enqueue(addresses, stream=stream)
-        self._eager += 1
+            self._eager += 1
 
     def _key_of(self, shapes: Mapping[str, Sequence[SupportsIndex]], profile: int | None) -> GraphKey:
         wanted, chosen = self._execution.context.shapes.choose(shapes, profile)
@@ -288,6 +310,7 @@ class CudaGraphs:
     def _shaped(self) -> EngineExecution:
         with self._use:
             self._check()
+            self._check_shapes()
             if self._refusal is not None:
                 return self._execution
             return self._work(self._known_key(), self._use.stream).execution

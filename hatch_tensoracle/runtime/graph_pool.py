@@ -8,12 +8,15 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, Self, TypeVar
 
+from hatch_tensoracle.runtime.addresses import checked_addresses
 from hatch_tensoracle.runtime.cuda_graph import CudaGraph, wait_for
 from hatch_tensoracle.runtime.errors import ExecutionError
 
 __all__ = ["GraphPool", "GraphStatistics", "Work"]
 
 Addresses = Mapping[str, int]
+
+_PLAIN = frozenset({int})
 
 
 class Work(Protocol):
@@ -69,6 +72,8 @@ class _Entry(Generic[WorkT]):
     """Those that the graph has."""
     refusal: str | None = None
     """Why there will be no graph."""
+    stream: int | None = None
+    """That of its last work."""
 
 
 class GraphPool(Generic[KeyT, WorkT]):
@@ -92,7 +97,7 @@ class GraphPool(Generic[KeyT, WorkT]):
     def work(self, key: KeyT, make: Callable[[], WorkT], stream: int | None) -> WorkT:
         """Return the work of a key, made if there is none, in place of the one that was not used for longest.
 
-        That one's executions must be complete or on `stream`, which is waited for.
+        The stream that this one was last executed on is waited for. `stream` is what `make` may put work on.
         """
         return self._entry(key, make, stream).work
 
@@ -100,6 +105,10 @@ class GraphPool(Generic[KeyT, WorkT]):
         """Execute once. Raises ExecutionError, and what `make` and the work raise."""
         entry = self._entries.get(key)
         if entry is not None and entry.graph is not None and entry.addresses == addresses:
+            # Equal is not enough: 256.0 is no address. NumPy's integers are.
+            if not _PLAIN.issuperset(map(type, addresses.values())):
+                checked_addresses(addresses, addresses)
+            entry.stream = stream
             entry.graph.launch(stream)
             self._replays += 1
             self._entries.move_to_end(key)
@@ -107,6 +116,7 @@ class GraphPool(Generic[KeyT, WorkT]):
         entry = self._entry(key, make, stream)
         if entry.graph is not None:
             if self._update(entry, addresses, stream):
+                entry.stream = stream
                 entry.graph.launch(stream)
                 self._replays += 1
                 return
@@ -115,6 +125,10 @@ class GraphPool(Generic[KeyT, WorkT]):
             self._capture(entry, addresses, stream)
             return
         self._execute(entry, addresses, stream)
+
+    def execute(self, key: KeyT, addresses: Addresses, stream: int, make: Callable[[], WorkT]) -> None:
+        """Execute once, call by call."""
+        self._execute(self._entry(key, make, stream), addresses, stream)
 
     def capture(self, key: KeyT, addresses: Addresses, stream: int, make: Callable[[], WorkT]) -> None:
         """Have a graph of these addresses ready. It is executed once if it never was."""
@@ -149,11 +163,12 @@ class GraphPool(Generic[KeyT, WorkT]):
         entry = self._entries.get(key)
         if entry is None:
             while len(self._entries) >= self._limit:
-                if stream is not None:
-                    wait_for(stream)
+                oldest = next(iter(self._entries.values()))
+                if oldest.stream is not None:
+                    wait_for(oldest.stream)
                 self._evictions += 1
                 _close(self._entries.popitem(last=False)[1])
-            entry = self._entries[key] = _Entry(make())
+            entry = self._entries[key] = _Entry(make(), stream=stream)
         self._entries.move_to_end(key)
         return entry
 
@@ -163,7 +178,12 @@ class GraphPool(Generic[KeyT, WorkT]):
         return entry.refusal is None or self._refused(entry)
 
     def _execute(self, entry: _Entry[WorkT], addresses: Addresses, stream: int) -> None:
-        entry.work.enqueue(addresses, stream)
+        before, entry.stream = entry.stream, stream
+        try:
+            entry.work.enqueue(addresses, stream)
+        except (TypeError, ValueError):  # before TensorRT has seen anything
+            entry.stream = before
+            raise
         self._eager += 1
 
     def _capture(self, entry: _Entry[WorkT], addresses: Addresses, stream: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 import threading
 import weakref
 from collections.abc import Callable
@@ -12,6 +13,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from hatch_tensoracle._paths import cache_directory
+from hatch_tensoracle.runtime.distribution import distribution
+from hatch_tensoracle.runtime.errors import GpuError
+from hatch_tensoracle.runtime.gpu import current_gpu
 from hatch_tensoracle.runtime.kernel_cache_file import KernelCacheFile
 
 __all__ = ["RuntimeCache"]
@@ -38,16 +42,20 @@ class RuntimeCache:
     def default(cls) -> Self:
         """Return the cache of this user, below the user's cache directory, which only the user can read or write.
 
+        It is for the TensorRT-RTX that is installed and the GPU that is current: other kinds have files of their own.
         Where that cannot be had it is in memory only, and a warning is logged.
         """
         directory = cache_directory() / "kernels"
         try:
+            version, gpu = distribution("tensorrt_rtx").version, current_gpu()
             directory.mkdir(_PRIVATE, parents=True, exist_ok=True)
             directory.chmod(_PRIVATE)  # raises for another user's, whose code it could be
-        except OSError as error:
+        except (GpuError, ImportError, OSError, ValueError) as error:
             _LOG.warning("the runtime cache is in memory only: %s", error)
             return cls()
-        return cls(directory / "runtime.cache")
+        # TensorRT-RTX refuses kernels of another version or GPU: in one file each would set the other's aside.
+        kind = re.sub(r"[^\w.]+", "-", f"{version} {gpu.name} {gpu.compute_capability}", flags=re.ASCII)
+        return cls(directory / f"{kind}.cache")
 
     @property
     def path(self) -> Path | None:

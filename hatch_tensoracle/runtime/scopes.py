@@ -20,8 +20,9 @@ TargetsT = TypeVar("TargetsT")
 def runtime_config(targets: TargetsT, **settings: Any) -> contextlib.AbstractContextManager[TargetsT]:
     """Change settings of a handle (and all its executions), an execution, or several, for the length of a block.
 
-    Inside, it is the targets. At the end each has what it had before. Raises TypeError and ValueError as
-    RuntimeSettings does, and when the block is entered ExecutionError if another thread has such a block on a target.
+    Inside, it is the targets. At the end each has what it had before; where blocks overlap on one thread, as in asyncio
+    tasks, once all have ended. Raises TypeError and ValueError as RuntimeSettings does, and when the block is entered
+    ExecutionError if another thread has such a block on a target.
     """
     RuntimeSettings(**settings)
     return _changed(targets, settings)
@@ -63,7 +64,6 @@ def _changed(targets: TargetsT, settings: dict[str, Any]) -> Iterator[TargetsT]:
         slots = _slots(targets)
         for slot in slots:
             slot.check_thread()
-        before = [(slot, slot.own) for slot in slots]
         made = [slot.made(slot.applied.settings.merge(**settings)) for slot in slots]
         for slot, applied in zip(slots, made, strict=True):
             slot.enter(scope)
@@ -72,8 +72,7 @@ def _changed(targets: TargetsT, settings: dict[str, Any]) -> Iterator[TargetsT]:
         yield targets
     finally:
         with CHANGING:
-            for slot, former in before:
-                slot.put(former)
+            for slot in slots:
                 slot.leave(scope)
 
 

@@ -38,7 +38,8 @@ class SettingsSlot:
         self._above = above
         self._own = AppliedSettings(settings=RuntimeSettings(), cache=None) if above is None else None
         self._below: weakref.WeakSet[SettingsSlot] = weakref.WeakSet()
-        self._scopes: list[object] = []
+        self._scopes: dict[object, AppliedSettings | None] = {}
+        """Those that are open, in the order in which they began, with the own settings of before."""
         self._thread = 0
         """Of the scopes."""
         self._call_off: Callable[[], object] | None = None
@@ -116,10 +117,15 @@ class SettingsSlot:
             )
 
     def enter(self, scope: object) -> None:
-        """Let a scope of the calling thread begin."""
-        self._scopes.append(scope)
+        """Let a scope of the calling thread begin, whose end restores the settings that are its own now."""
+        self._scopes[scope] = self._own
         self._thread = get_ident()
 
     def leave(self, scope: object) -> None:
-        """Let it end, wherever that happens."""
-        self._scopes.remove(scope)
+        """Let it end, wherever that happens. If a later one is still open, that one's end restores instead."""
+        scopes = list(self._scopes)
+        former, later = self._scopes.pop(scope), scopes[scopes.index(scope) + 1 :]
+        if later:
+            self._scopes[later[0]] = former
+        else:
+            self.put(former)

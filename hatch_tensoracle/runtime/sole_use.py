@@ -52,12 +52,16 @@ class SoleUse:
 
     def take(self, stream: int) -> None:
         """Take a stream for the next work. Raises ExecutionError while the last work may be under way on another."""
+        self.check_stream(stream)
+        self.stream = stream
+
+    def check_stream(self, stream: int) -> None:
+        """Raise ExecutionError while the last work may be under way on another stream."""
         if self.stream not in {None, stream}:
             raise ExecutionError(
                 f"the last work is on stream {self.stream:#x}, this is for {stream:#x}, and a context's work must not "
                 "overlap: call release_stream() once it is complete or the new stream waits for it"
             )
-        self.stream = stream
 
 
 def _handle(context: int | None) -> str:

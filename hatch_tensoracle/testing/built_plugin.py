@@ -28,7 +28,7 @@ class BuiltPlugin(Signature):
         """Create it anew from the serialised fields and attach it to an execution context.
 
         `tactic` is the one that TensorRT's timing chose; left out, the first. Needs a current CUDA context. Raises
-        PluginFailedError.
+        PluginFailedError, and ValueError for a tactic that is no int32.
         """
         chosen = tactic if tactic is not None else next(iter(self.tactics), 0)  # 0 is the default, without tactics
         return self._deserialize(self, self.fields, chosen)

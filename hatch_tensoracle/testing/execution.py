@@ -51,7 +51,10 @@ class RunningPlugin:
                 self._cuda.free(workspace)
 
     def set_tactic(self, tactic: int) -> None:
-        """Choose a tactic, as TensorRT does between timings. Raises PluginFailedError."""
+        """Choose a tactic, as TensorRT does between timings. Raises PluginFailedError; ValueError for no int32."""
+        if not -(2**31) <= tactic < 2**31:
+            message = f"tactic {tactic} is no int32, which TensorRT's tactics are: it must be -2**31 to 2**31 - 1"
+            raise ValueError(message)
         self._plugin.do("runtime", "SetTactic", ctypes.c_int32(tactic))
 
     def output_shapes(self, inputs: Sequence[Shape]) -> tuple[Shape, ...]:

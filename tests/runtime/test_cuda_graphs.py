@@ -39,6 +39,8 @@ class Driver:
     def __init__(self) -> None:
         self.handles = 0
         self.failing: dict[str, int] = {}
+        self.waits: list[int] = []
+        """Streams that were waited for."""
 
     def function(self, name: str, *_types: Any) -> Callable[..., int]:
         """As the real one."""
@@ -49,6 +51,8 @@ class Driver:
                 self.handles += 1
                 index = 1 if plain == "cuStreamEndCapture" else 0
                 ctypes.cast(arguments[index], ctypes.POINTER(ctypes.c_void_p))[0] = self.handles
+            if plain == "cuStreamSynchronize":
+                self.waits.append(arguments[0].value or 0)
             if plain not in {"cuMemGetInfo", "cuGraphDestroy"}:
                 JOURNAL.append(("instantiate" if plain == "cuGraphInstantiateWithFlags" else plain,))
             return self.failing.pop(plain, 0)
@@ -161,7 +165,13 @@ def test_outputs_over_inputs_keep_the_input_s_address(opened: Opener) -> None:
 
 @pytest.mark.parametrize(
     ("addresses", "error"),
-    [({"x": 256}, ValueError), (AT | {"y": True}, TypeError), (AT | {"y": 0}, ValueError), (AT | {"z": 1}, ValueError)],
+    [
+        ({"x": 256}, ValueError),
+        (AT | {"y": True}, TypeError),
+        (AT | {"y": 0}, ValueError),
+        (AT | {"z": 1}, ValueError),
+        (AT | {"y": 768.0}, TypeError),  # though it is equal to the graph's
+    ],
 )
 def test_wrong_addresses_are_refused_and_the_graph_stays(
     graphs: CudaGraphs, addresses: Any, error: type[Exception]
@@ -194,6 +204,43 @@ def test_the_least_recently_used_graph_and_its_context_make_room(opened: Opener)
     ]
     assert (graphs.statistics.graphs, graphs.statistics.evictions) == (2, 1)
     assert graphs.statistics.bytes == before.bytes == 2 * 100 * 16  # of the profile's largest shape, twice
+
+
+def test_what_makes_room_is_complete_on_the_stream_that_it_ran_on(opened: Opener, driver: Driver) -> None:
+    gc.collect()
+    graphs = CudaGraphs(EngineExecution(opened(x=X, y=Y)), limit=1)
+    graphs.set_input_shapes({"x": (4, 2)})
+    graphs.enqueue(AT, stream=STREAM)
+    JOURNAL.clear()
+    arrays = DevicePointer(256, (8, 2), "fp32"), DevicePointer(768, (8, 3), "fp32")
+    for call in (
+        lambda: graphs.set_input_shapes({"x": (8, 2)}, stream=9),
+        lambda: graphs({"x": arrays[0]}, {"y": arrays[1]}, stream=9),
+    ):
+        with pytest.raises(ExecutionError, match="the last work is on stream 0x7, this is for 0x9"):
+            call()
+    assert JOURNAL == []  # nothing has made room
+    graphs.enqueue(AT, stream=STREAM)
+    assert steps() == ["cuGraphLaunch"]
+    graphs.release_stream()
+    graphs.set_input_shapes({"x": (8, 2)})
+    assert driver.waits == [STREAM]
+    graphs.enqueue(AT, stream=9)
+    graphs.release_stream()
+    graphs.set_input_shapes({"x": (2, 2)}, stream=10)
+    assert driver.waits == [STREAM, 9]
+
+
+def test_what_is_executed_without_a_graph_is_waited_for_as_well(opened: Opener, driver: Driver) -> None:
+    graphs = CudaGraphs(EngineExecution(opened(x=X, y=Y)), limit=1, fallback=True)
+    graphs.set_input_shapes({"x": (4, 2)}, stream=0)
+    graphs.enqueue(AT, stream=1)
+    assert graphs.statistics.eager == 1
+    graphs.release_stream()
+    with pytest.raises(ValueError, match="the address of tensor 'y' is 0"):
+        graphs.enqueue(AT | {"y": 0}, stream=0)  # which nothing has run on
+    graphs.set_input_shapes({"x": (8, 2)}, stream=STREAM)
+    assert driver.waits == [1]
 
 
 def test_the_caller_s_workspace_is_shared_and_another_one_means_other_graphs(opened: Opener) -> None:
@@ -409,6 +456,67 @@ def test_other_settings_mean_other_graphs(opened_rtx: Opener) -> None:
             with pytest.raises(ExecutionError, match="TensorRT-RTX has graphs of its own"):
                 graphs.enqueue(AT, stream=STREAM)
     graphs.enqueue(AT, stream=STREAM)
+
+
+AGAIN = "executed without CUDA graphs, by another context .*: call set_input_shapes again"
+
+
+def test_shapes_are_set_again_when_what_cannot_be_captured_begins_or_ends(opened_rtx: Opener) -> None:
+    execution = EngineExecution(opened_rtx(x=X, y=Y))
+    execution.runtime_settings = EAGER
+    execution.set_input_shapes({"x": (2, 2)})
+    graphs = CudaGraphs(execution, fallback=True)
+    graphs.set_input_shapes({"x": (4, 2)})
+    graphs.enqueue(AT, stream=STREAM)
+
+    def refused() -> None:
+        graphs.capture(AT, stream=STREAM)  # it sets no shapes
+        steps()
+        for call in (lambda: graphs.enqueue(AT, stream=STREAM), lambda: graphs.get_tensor_shape("y")):
+            with pytest.raises(ExecutionError, match=AGAIN):
+                call()
+        assert steps() == []
+
+    with runtime_config(execution, cuda_graph_strategy="whole_graph_capture"):
+        refused()
+        graphs.set_input_shapes({"x": (8, 2)})
+        graphs.enqueue(AT, stream=STREAM)
+        assert graphs.get_tensor_shape("y") == (8, 3)
+    refused()
+    graphs.set_input_shapes({"x": (8, 2)})
+    graphs.enqueue(AT, stream=STREAM)
+    execution.set_output_allocator("y", lambda *_: 4096)
+    refused()
+    graphs.set_input_shapes({"x": (6, 2)})
+    graphs.enqueue({"x": 256}, stream=STREAM)
+    assert graphs.get_tensor_shape("y") == (6, 3)
+
+
+def test_arrays_set_shapes_whether_there_are_graphs_or_not(opened_rtx: Opener) -> None:
+    execution = EngineExecution(opened_rtx(x=X, y=Y))
+    execution.runtime_settings = EAGER
+    graphs = CudaGraphs(execution, fallback=True)
+
+    def rows(count: int) -> int:
+        arrays = DevicePointer(256, (count, 2), "fp32"), DevicePointer(768, (count, 3), "fp32")
+        graphs({"x": arrays[0]}, {"y": arrays[1]}, stream=STREAM)
+        graphs.enqueue(AT, stream=STREAM)
+        return graphs.get_tensor_shape("y")[0]
+
+    assert rows(4) == 4
+    with runtime_config(execution, cuda_graph_strategy="whole_graph_capture"):
+        assert rows(8) == 8
+    assert rows(2) == 2
+
+
+def test_fixed_shapes_are_captured_once_nothing_is_refused(opened_rtx: Opener) -> None:
+    execution = EngineExecution(opened_rtx(**FIXED))
+    execution.runtime_settings = RuntimeSettings(cuda_graph_strategy="whole_graph_capture")
+    graphs = CudaGraphs(execution, fallback=True)
+    graphs.enqueue(AT, stream=STREAM)
+    execution.runtime_settings = RuntimeSettings()
+    graphs.enqueue(AT, stream=STREAM)
+    assert (graphs.statistics.eager, graphs.statistics.graphs) == (2, 1)
 
 
 def test_a_strategy_is_tensorrt_rtx_s_own_for_the_block(opened_rtx: Opener) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import io
 import logging
@@ -12,13 +13,18 @@ import stat
 import threading
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from filelock import FileLock
 
 from hatch_tensoracle.runtime import RuntimeCache, RuntimeSettings
+from hatch_tensoracle.runtime import kernel_cache as cache_module
 from hatch_tensoracle.runtime import kernel_cache_file as file_module
+from hatch_tensoracle.runtime.distribution import Distribution
+from hatch_tensoracle.runtime.errors import GpuError
 from hatch_tensoracle.runtime.execution import EngineExecution
+from hatch_tensoracle.runtime.gpu import GpuIdentity
 from runtime.conftest import Opener
 from runtime.processes import run_code
 from runtime.stand_in import CACHE_MAGIC, FAILING, JOURNAL, IRuntimeConfig, tensor
@@ -210,8 +216,20 @@ def test_a_cache_is_pickled_with_its_contents_and_without_tensorrt_s(tmp_path: P
     assert stream.getvalue() == blob("k")
 
 
+GPU = GpuIdentity(
+    name="NVIDIA L4 / 24GB",
+    compute_capability="8.9",
+    total_memory=1,
+    multiprocessors=1,
+    l2_bytes=1,
+    memory_bus_width=1,
+)
+
+
+@pytest.mark.usefixtures("rtx")
 def test_the_default_cache_is_the_user_s_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TENSORACLE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cache_module, "current_gpu", lambda: GPU)
     os.makedirs(tmp_path / "kernels", 0o755)  # noqa: PTH103 - with a mode
     path = RuntimeCache.default().path
     assert path is not None
@@ -219,11 +237,36 @@ def test_the_default_cache_is_the_user_s_alone(tmp_path: Path, monkeypatch: pyte
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
+def test_each_kind_of_gpu_and_each_version_has_a_default_cache_of_its_own(
+    rtx: Distribution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TENSORACLE_CACHE_DIR", str(tmp_path))
+    others = [dataclasses.replace(GPU, name="NVIDIA B200"), dataclasses.replace(GPU, compute_capability="9.0")]
+    paths = []
+    for gpu, version in [*((gpu, rtx.version) for gpu in (GPU, *others)), (GPU, "1.8.0.1")]:
+        monkeypatch.setattr(cache_module, "current_gpu", lambda gpu=gpu: gpu)
+        monkeypatch.setattr(cache_module, "distribution", lambda _, v=version: dataclasses.replace(rtx, version=v))
+        path = RuntimeCache.default().path
+        assert path is not None
+        paths.append(path)
+    assert paths[0] == tmp_path / "kernels" / f"{rtx.version}-NVIDIA-L4-24GB-8.9.cache"
+    assert len(set(paths)) == 4
+    monkeypatch.setattr(cache_module, "current_gpu", lambda: GPU)
+    for path, kernel in zip(paths[::3], "ab", strict=True):
+        path.write_bytes(blob(kernel))
+    assert live(RuntimeCache.default()).kernels == {"b"}
+
+
+@pytest.mark.parametrize("lacks", ["directory", "GPU", "TensorRT-RTX"])
 def test_without_a_place_of_its_own_the_default_cache_is_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    lacks: str, rtx: Distribution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_bytes(b"")
-    monkeypatch.setenv("TENSORACLE_CACHE_DIR", str(tmp_path / "file"))
+    monkeypatch.setenv("TENSORACLE_CACHE_DIR", str(tmp_path / "file" if lacks == "directory" else tmp_path))
+    monkeypatch.setattr(cache_module, "current_gpu", Mock(side_effect=GpuError("none") if lacks == "GPU" else [GPU]))
+    missing = ValueError("tensorrt_rtx is not installed")
+    given = Mock(side_effect=missing if lacks == "TensorRT-RTX" else [rtx])
+    monkeypatch.setattr(cache_module, "distribution", given)
     assert RuntimeCache.default().path is None
     assert "the runtime cache is in memory only" in caplog.text
 

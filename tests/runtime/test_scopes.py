@@ -80,6 +80,24 @@ def test_blocks_inside_blocks_restore_in_turn(opened_rtx: Opener) -> None:
     assert execution.runtime_settings == RuntimeSettings()
 
 
+def test_blocks_that_overlap_restore_what_was_before_all_of_them(opened_rtx: Opener) -> None:
+    handle = opened_rtx(x=X, y=Y)
+    execution = EngineExecution(handle)
+    handle.runtime_settings = EAGER
+    first = runtime_config(handle, cuda_graph_strategy="whole_graph_capture")
+    second = runtime_config([handle, execution], dynamic_shapes_kernel_specialization_strategy="none")
+    third = runtime_config(handle, dynamic_shapes_kernel_specialization_strategy="lazy")
+    for block in (first, second, third):
+        block.__enter__()
+    inside = handle.runtime_settings
+    for block in (second, first):
+        block.__exit__(None, None, None)
+        assert handle.runtime_settings == inside
+        assert execution.runtime_settings == inside
+    third.__exit__(None, None, None)
+    assert execution.runtime_settings == handle.runtime_settings == EAGER
+
+
 def test_a_handle_stands_for_all_its_executions_each_once(opened_rtx: Opener) -> None:
     handle = opened_rtx(x=X, y=Y)
     one, other = EngineExecution(handle), EngineExecution(handle)

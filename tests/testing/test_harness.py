@@ -368,6 +368,10 @@ def test_plugin_is_created_again_attached_and_told_of_each_change(probe_library:
         assert " -> (nil) " in last  # the output that has no elements for these inputs
         running.set_tactic(11)
         assert log(harness, "setTactic")[1:] == ["setTactic 11"]
+        for tactic in (2**32 + 4, 2**31, -(2**31) - 1):
+            with pytest.raises(ValueError, match=f"tactic {tactic} is no int32"):
+                running.set_tactic(tactic)
+        assert log(harness, "setTactic")[1:] == ["setTactic 11"]
 
 
 @in_child
