@@ -86,14 +86,15 @@ class _Tables:
     """A stream that tables are read from: however long hostile headers make them, there is an end."""
 
     def __init__(self, stream: IO[bytes], size: int) -> None:
-        self._stream = stream
+        self._read = stream.read
         self._limit = self._left = min(_MAX_TABLES, _FREE + _RATIO * size)
         self.seek, self.tell = stream.seek, stream.tell
 
     def read(self, size: int) -> bytes:
-        self._left -= max(size, _LEAST_READ)
-        self.check()
-        return self._stream.read(size)
+        self._left -= max(_LEAST_READ, size)
+        if self._left < 0:
+            self.check()
+        return self._read(size)
 
     def check(self) -> None:
         """Raise ElfError if too much was read: pyelftools makes errors of its own of it."""

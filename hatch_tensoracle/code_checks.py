@@ -43,8 +43,9 @@ def check_code(entry: Entry, code: Code, data: bytes, where: str) -> Iterator[Bu
 
 
 def _check_cubin(entry: Entry, cubin: Cubin, data: bytes, where: str) -> Iterator[BundleError]:
+    """Whose bytes have the digest of the manifest."""
     try:
-        image = read_cubin(data)
+        image = read_cubin(data, cubin.sha256)
     except ElfError as error:
         yield CorruptCubinError(str(error), where=where)
         return

@@ -38,7 +38,7 @@ _MOST = 1000
 
 
 _REMEMBERED = 4096
-_known: dict[bytes, CubinImage] = {}
+_known: dict[str, CubinImage] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +65,13 @@ class CubinImage:
     kernels: tuple[KernelImage, ...]
 
 
-def read_cubin(data: bytes) -> CubinImage:
-    """Read one cubin. Raises ElfError.
+def read_cubin(data: bytes, sha256: str | None = None) -> CubinImage:
+    """Read one cubin. `sha256` is the digest of the bytes in hexadecimal, if it is known. Raises ElfError.
 
     A build looks at each five times: when it is compiled and checked, in the bundle, in the library and in the wheel.
     So what was read is remembered, by the digest of the bytes.
     """
-    digest = hashlib.sha256(data).digest()
+    digest = sha256 or hashlib.sha256(data).hexdigest()
     image = _known.get(digest)
     if image is None:
         image = _read_cubin(data)
