@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import json
 import os
@@ -378,6 +379,31 @@ def test_what_another_library_of_the_wheel_has_loaded_already_counts(
     assert Step(two).is_known
     (elsewhere / "inner_factors.py").write_text("FACTOR = 3.0\n")
     assert Step(two).lines[0] == f"{elsewhere / 'inner_factors.py'} has changed since an earlier build"
+
+
+def test_a_variable_that_another_library_s_module_asked_for_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a module of the project above both kernels files, which runs once in a process."""
+    where = tmp_path / "project"
+    rest = "from above_both import FACTOR\nKERNELS = specs([FACTOR])"
+    for name in ("one", "two"):
+        project(where / name, f"# {name}\n{rest}")
+    (where / "above_both.py").write_text("import os\nFACTOR = float(os.environ['FACTOR'])\n")
+    aged(where)
+    monkeypatch.setenv("FACTOR", "2.0")
+    monkeypatch.syspath_prepend(where)
+    config = LibraryConfig(kernels="one/kernels.py:KERNELS", sources=("p.cpp",), library="p/libp.so", targets=("sm86",))
+    two = "two/kernels.py:KERNELS"
+    try:
+        for library in (config, dataclasses.replace(config, kernels=two)):
+            make_bundle(library, where, tmp_path / "bundle", lambda _: None)
+    finally:
+        sys.modules.pop("above_both", None)
+    monkeypatch.setenv("PYTHONPATH", f"{where}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    assert Step(where, kernels=two).is_known
+    monkeypatch.setenv("FACTOR", "3.0")
+    assert Step(where, kernels=two).lines[0] == "$FACTOR has changed since an earlier build"
 
 
 def test_one_changed_kernel_of_several_is_compiled_alone(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tensoracle_producer.compiler import Compiled, Job
 from tensoracle_producer.store import Store
 from tensoracle_producer.toolchain import Toolchain, source_digest
 
-__all__ = ["CubinCache"]
+__all__ = ["CubinCache", "compiler_digest"]
 
 _LIMIT = 2 << 30
 """Bytes."""
@@ -26,8 +26,7 @@ class CubinCache:
 
     def __init__(self, toolchain: Toolchain) -> None:
         self._store = Store("cubins", _LIMIT)
-        own = source_digest(module.__file__ for module in (compiler, ptx, rebuild))
-        self._tools = (tuple(sorted(toolchain.versions.items())), own)
+        self._tools = (tuple(sorted(toolchain.versions.items())), compiler_digest())
 
     @property
     def warnings(self) -> list[str]:
@@ -61,6 +60,11 @@ class CubinCache:
         ptxas = job.ptxas.name  # ptxas writes the name that it was started by into cubins
         kept = ("ptx",) if job.keeps_ptx else ()
         return job.record.digest(self._tools, ptxas, job.signature, job.divisibility, job.options, job.sm, *kept)
+
+
+def compiler_digest() -> str:
+    """SHA-256 over the code that compiles here."""
+    return source_digest(module.__file__ for module in (compiler, ptx, rebuild))
 
 
 def _decoded(content: bytes) -> Compiled:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from multiprocessing.util import Finalize
 from pathlib import Path
 
+from tensoracle_producer.cache import compiler_digest
 from tensoracle_producer.compiler import Compiled, Job, KernelError, compile_job
 from tensoracle_producer.toolchain import find_toolchain
 from tensoracle_producer.workers import WorkerPool
@@ -20,12 +21,16 @@ _pools: dict[int, WorkerPool] = {}  # by process: a forked one has none of its p
 _lock = threading.Lock()
 
 
-def compile_elsewhere(job: Job, ptxas: Path | None, versions: Mapping[str, str]) -> Compiled:
+def compile_elsewhere(job: Job, ptxas: Path | None, versions: Mapping[str, str], digest: str) -> Compiled:
     """Compile with the tools that are here, in a process of its own: LLVM may end it, and Triton reads the environment.
 
-    `ptxas` is the assembler that the caller named, `versions` those of its tools. Raises KernelError, as `compile_job`
-    does, also if there are other tools here; ToolchainError if there are none.
+    `ptxas` is the assembler that the caller named, `versions` those of its tools, `digest` its `compiler_digest`, since
+    what comes back goes into its cache. Raises KernelError, as `compile_job` does, also if there are other tools or
+    another release of this package here; ToolchainError if there are no tools.
     """
+    if compiler_digest() != digest:
+        message = f"the executor's worker on {socket.gethostname()} has another release of hatch-tensoracle"
+        raise KernelError(message)
     toolchain = find_toolchain(ptxas)
     for tool, version in versions.items():
         if (found := toolchain.versions.get(tool)) != version:

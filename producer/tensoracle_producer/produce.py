@@ -17,7 +17,7 @@ from hatch_tensoracle.elf import ElfError, read_cubin
 from hatch_tensoracle.ptx import PtxError, read_ptx
 from hatch_tensoracle.targets import DEFAULT_TARGETS, Target, parse_ptx_target, parse_target
 from hatch_tensoracle.tuning import Configuration, Tuning, check_tuning
-from tensoracle_producer.cache import CubinCache
+from tensoracle_producer.cache import CubinCache, compiler_digest
 from tensoracle_producer.compiler import Compiled, compile_job
 from tensoracle_producer.elsewhere import compile_elsewhere
 from tensoracle_producer.errors import CompileError, Failure
@@ -105,7 +105,7 @@ def produce(  # noqa: PLR0913 - the options
         for target, keeps_ptx in goals
     ]
     cache = CubinCache(toolchain)
-    elsewhere = partial(compile_elsewhere, ptxas=ptxas, versions=toolchain.versions)
+    elsewhere = partial(compile_elsewhere, ptxas=ptxas, versions=toolchain.versions, digest=compiler_digest())
     with (
         replaced_directory(directory) as fresh,
         WorkerPool(min(len(tasks), jobs or _cores())) if executor is None else nullcontext(executor) as pool,

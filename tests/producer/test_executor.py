@@ -20,6 +20,7 @@ from helpers.projects import tree
 from hatch_tensoracle.targets import parse_target
 from tensoracle_producer import CompileError, KernelSpec, Pointer, compile_bundle
 from tensoracle_producer import schedule as schedule_module
+from tensoracle_producer.cache import compiler_digest
 from tensoracle_producer.compiler import KernelError
 from tensoracle_producer.elsewhere import compile_elsewhere
 from tensoracle_producer.variant import make_variants
@@ -129,13 +130,21 @@ def test_a_worker_with_other_tools_is_refused(tool: str) -> None:
     (variant,) = make_variants(SPECS[:1])
     job = variant.job(parse_target("sm86"), toolchain().ptxas)
     with pytest.raises(KernelError, match=rf"the executor's worker on \S+ has {tool} \S+, this build has 0\.0\.0"):
-        compile_elsewhere(job, None, {**toolchain().versions, tool: "0.0.0"})
+        compile_elsewhere(job, None, {**toolchain().versions, tool: "0.0.0"}, compiler_digest())
+
+
+def test_a_worker_of_another_release_is_refused() -> None:
+    """What it made would stay in the cache of this one."""
+    (variant,) = make_variants(SPECS[:1])
+    job = variant.job(parse_target("sm86"), toolchain().ptxas)
+    with pytest.raises(KernelError, match=r"the executor's worker on \S+ has another release of hatch-tensoracle"):
+        compile_elsewhere(job, None, toolchain().versions, "0" * 64)
 
 
 def test_a_worker_takes_the_ptxas_of_its_own_machine() -> None:
     (variant,) = make_variants(SPECS[:1])
     job = variant.job(parse_target("sm86"), Path("/not/here/ptxas"))
-    assert compile_elsewhere(job, None, toolchain().versions).cubin.startswith(b"\x7fELF")
+    assert compile_elsewhere(job, None, toolchain().versions, compiler_digest()).cubin.startswith(b"\x7fELF")
 
 
 class Dying(Executor):
