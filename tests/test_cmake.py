@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hatch_tensoracle.cmake import _COMPILED, _forget_other_build, build_library
+from hatch_tensoracle.errors import BuildError
 
 SOURCE = """
 #include "number.inc"
@@ -83,6 +84,20 @@ def test_a_changed_header_has_its_sources_compiled(kept: Kept) -> None:
         assert compiled(kept.build()) == {"plugin.cpp"}
         assert kept.number() == 2
         assert loaded.read() == before
+
+
+def test_a_build_that_failed_is_gone_on_with(kept: Kept) -> None:
+    kept.header.write_text("#error not yet\n")
+    with pytest.raises(BuildError, match="not yet"):
+        kept.build()
+    kept.write(2)
+    assert compiled(kept.build()) == {"plugin.cpp"}
+
+
+def test_a_build_that_was_killed_is_begun_anew(kept: Kept) -> None:
+    """Nobody has written down what its objects were compiled from."""
+    (kept.root / "kept/build" / _COMPILED).unlink()
+    assert {"plugin.cpp", "bundle.cpp"} < compiled(kept.build())
 
 
 @pytest.mark.parametrize(("number", "date"), [(3, 1_000_000_000), (4, 1_000_000_000)], ids=["older", "as old"])
