@@ -25,6 +25,7 @@ _files: set[str] = set()
 _directories: set[str] = set()
 _variables: set[str] = set()
 _imports: set[str] = set()
+_searched: set[str] = set()
 """What earlier kernels files of this process read: a module that they share is not run again."""
 
 
@@ -41,7 +42,7 @@ class Dependencies:
     distributions: Mapping[str, str]
     """Version of each that some other files belong to, and SHA-256 over what it installed."""
     modules: Mapping[str, str]
-    """SHA-256 over what can be imported from each directory that the author's modules lie in."""
+    """SHA-256 over what can be imported from each directory that the author's modules lie in or were looked for."""
     absent: tuple[str, ...]
     """What the author's code tried to import and was not found."""
     place: tuple[str, ...] | None
@@ -56,21 +57,24 @@ class Dependencies:
         _directories.update(seen.directories)
         _variables.update(seen.variables)
         _imports.update(seen.imports)
+        _searched.update(seen.searched - set(map(os.path.abspath, sys.path)))  # what the author's code put there
         code = (file for file in beside | _files if file.endswith(".py") and seen.is_own(file))
         imported = {name for file in code for name in _imported(Path(file))}
         modules = (getattr(sys.modules.get(name), "__file__", None) for name in imported)
         distributions, rest = _divided(beside | _files | {file for file in modules if file}, seen, root)
         packages = {str(Path(file).parent) for file in rest if file.endswith(".py") and not SITE & set(file.split("/"))}
+        packages |= {str(here), *_searched}
         files = {_relative(file, root): _digest(Path(file)) for file in sorted(rest)}
         directories = {_relative(path, root): _listing(Path(path)) for path in sorted(_directories)}
+        modules_in = {_relative(path, root): _importable(Path(path)) for path in sorted(packages)}
         return cls(
             files=files,
             directories=directories,
             variables={name: os.environ.get(name) for name in sorted(_variables)},
             distributions=dict(sorted(distributions.items())),
-            modules={_relative(path, root): _importable(Path(path)) for path in sorted(packages | {str(here)})},
+            modules=modules_in,
             absent=tuple(sorted(name for name in _imports if not _is_found(name, here))),
-            place=_place(root, (*files, *directories)),
+            place=_place(root, (*files, *directories, *modules_in)),
         )
 
     def changed(self, root: Path, kernels_directory: Path) -> str | None:
@@ -78,7 +82,7 @@ class Dependencies:
         return next(self._changes(root, kernels_directory), None)
 
     def _changes(self, root: Path, kernels_directory: Path) -> Iterator[str]:
-        if self.place != _place(root, (*self.files, *self.directories)):
+        if self.place != _place(root, (*self.files, *self.directories, *self.modules)):
             yield "where the project or what it imports lies"
         yield from (path for path, digest in self.files.items() if _digest(root / path) != digest)
         yield from (path for path, digest in self.directories.items() if _listing(root / path) != digest)

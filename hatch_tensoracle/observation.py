@@ -41,6 +41,8 @@ class Observation:
         """Those that the author's own code asked for."""
         self.imports: set[str] = set()
         """Top-level modules that it imported, found or not."""
+        self.searched: set[str] = set()
+        """Where they were looked for."""
 
     def is_own(self, path: str) -> bool:
         """Whether a file or directory is the author's own, of no environment such as .venv."""
@@ -84,6 +86,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
             seen.see(file)
         elif seen.is_own(_caller().f_code.co_filename):
             seen.imports.add(arguments[0].partition(".")[0])
+            seen.searched.update(map(os.path.abspath, arguments[2] or ()))
         return
     path = "." if arguments[0] is None else arguments[0]
     if not isinstance(path, str | bytes | os.PathLike):  # a descriptor, which was opened before

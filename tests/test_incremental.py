@@ -215,6 +215,14 @@ CHANGES: dict[str, tuple[str, Callable[[Path], object], str]] = {
         lambda p: (p / "package" / "more.py").write_text("FACTOR = 3.0"),
         "what can be imported from package",
     ),
+    "a module where the file looks for more": (
+        (
+            "import sys\nsys.path.insert(0, str(HERE / 'factors'))\n"
+            "try:\n    from more import FACTOR\nexcept ImportError:\n    FACTOR = 2.0\nKERNELS = specs([FACTOR])"
+        ),
+        lambda p: (p / "factors" / "more.py").write_text("FACTOR = 3.0"),
+        "what can be imported from factors",
+    ),
     "a directory of modules that comes to be": (
         "try:\n    from extra.more import FACTOR\nexcept ImportError:\n    FACTOR = 2.0\nKERNELS = specs([FACTOR])",
         lambda p: written(p / "extra" / "more.py", "FACTOR = 3.0"),
