@@ -26,6 +26,7 @@ _GROUPS = {
     "test_numbers": "numbers",
     "test_capture": "capture, and what enqueue does",
     "test_cuda_graphs": "CUDA graphs of the runtime",
+    "test_compared_arrays": "compare_outputs on CuPy's arrays",
     "test_lifetime": "threads, contexts, destruction, repetition",
     "test_code": "choice of code, damaged code",
     "test_sanitizers": "compute-sanitizer",
