@@ -57,7 +57,8 @@ class Dependencies:
         _directories.update(seen.directories)
         _variables.update(seen.variables)
         _imports.update(seen.imports)
-        _searched.update(seen.searched - set(map(os.path.abspath, sys.path)))  # what the author's code put there
+        put_by_author = seen.searched - {str(here), *map(os.path.abspath, sys.path)}
+        _searched.update(put_by_author)
         code = (file for file in beside | _files if file.endswith(".py") and seen.is_own(file))
         imported = {name for file in code for name in _imported(Path(file))}
         modules = (getattr(sys.modules.get(name), "__file__", None) for name in imported)

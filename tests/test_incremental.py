@@ -374,7 +374,10 @@ def test_what_another_library_of_the_wheel_has_loaded_already_counts(
     (elsewhere / "outer_factors.py").write_text("from inner_factors import FACTOR\n")
     aged(elsewhere)
     rest = "from outer_factors import FACTOR\nKERNELS = specs([FACTOR])"
-    one, two = project(tmp_path / "one", rest), project(tmp_path / "two", f"# Another.\n{rest}")
+    (tmp_path / "projects").mkdir()  # where steps run, so that Python finds no module through their directory
+    one, two = (
+        project(tmp_path / "projects" / name, text) for name, text in (("one", rest), ("two", f"# Another.\n{rest}"))
+    )
     config = LibraryConfig(kernels="kernels.py:KERNELS", sources=("p.cpp",), library="p/libp.so", targets=("sm86",))
     monkeypatch.syspath_prepend(elsewhere)
     try:
