@@ -29,25 +29,22 @@ class _Limits:
 
     blocks: int
     warps: int
-    shared: int
-    """Bytes."""
     shared_unit: int = 128
     reserved_shared: int = 1024
     """Bytes of each block that the system takes."""
 
 
-_LARGE = _Limits(blocks=32, warps=64, shared=228 << 10)
 _LIMITS = {
-    75: _Limits(blocks=16, warps=32, shared=64 << 10, shared_unit=256, reserved_shared=0),
-    80: _Limits(blocks=32, warps=64, shared=164 << 10),
-    86: _Limits(blocks=16, warps=48, shared=100 << 10),
-    87: _Limits(blocks=16, warps=48, shared=164 << 10),
-    89: _Limits(blocks=24, warps=48, shared=100 << 10),
-    90: _LARGE,
-    100: _LARGE,
-    103: _LARGE,
-    120: _Limits(blocks=24, warps=48, shared=100 << 10),
-    121: _Limits(blocks=24, warps=48, shared=100 << 10),
+    75: _Limits(blocks=16, warps=32, shared_unit=256, reserved_shared=0),
+    80: _Limits(blocks=32, warps=64),
+    86: _Limits(blocks=16, warps=48),
+    87: _Limits(blocks=16, warps=48),
+    89: _Limits(blocks=24, warps=48),
+    90: _Limits(blocks=32, warps=64),
+    100: _Limits(blocks=32, warps=64),
+    103: _Limits(blocks=32, warps=64),
+    120: _Limits(blocks=24, warps=48),
+    121: _Limits(blocks=24, warps=48),
 }
 
 
@@ -70,7 +67,9 @@ class Occupancy:
 
 def occupancy_of(cubin: Cubin) -> Occupancy:
     """Theoretical occupancy: of a grid that is large enough, launched with the threads and memory of the manifest."""
-    limits = _LIMITS[TARGETS[cubin.target].sm]
+    target = TARGETS[cubin.target]
+    limits = _LIMITS[target.sm]
+    most_shared = target.max_shared + limits.reserved_shared  # one block may have all that there is
     warps = max(1, -(-cubin.threads // _WARP))
     registers = _up(max(1, cubin.registers) * _WARP, _REGISTER_UNIT)
     shared = _up(cubin.static_shared + cubin.dynamic_shared + limits.reserved_shared, limits.shared_unit)
@@ -79,7 +78,7 @@ def occupancy_of(cubin: Cubin) -> Occupancy:
         "warps": limits.warps // warps,
         "blocks": limits.blocks,
         "registers": by_registers if _up(warps, _PARTITIONS) * registers <= _REGISTERS else 0,
-        "shared memory": limits.shared // shared if shared else limits.blocks,
+        "shared memory": most_shared // shared if shared else limits.blocks,
     }
     limit = min(fitting, key=fitting.__getitem__)
     blocks = max(0, fitting[limit])

@@ -55,6 +55,8 @@ LAYERS = {
                 "heat_map",
                 "html_report",
                 "inspection",
+                "library_checks",
+                "wheel_checks",
                 "occupancy",
                 "report",
                 "wheel",
