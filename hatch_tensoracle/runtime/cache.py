@@ -27,7 +27,7 @@ class SavedEngine:
     """A plan in memory, and what was saved with it."""
 
     path: Path
-    plan: bytes
+    plan: bytes | memoryview
     creators: tuple[CreatorKey, ...]
 
 

@@ -23,7 +23,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def read(path: Path) -> tuple[EngineHeader, bytes]:
+def read(path: Path) -> tuple[EngineHeader, memoryview]:
     with path.open("rb") as file:
         header = read_header(file, path)
         return header, read_plan(file, header, path)
