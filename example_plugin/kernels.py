@@ -57,19 +57,18 @@ def matmul_bias_gelu(
 
 
 def add_rms_norm_variants(element):
-    """Aligned rows first, which load 16 bytes at a time; then any."""
-    for divisor in (16, 1):
+    """Aligned rows first, which load 8 or 16 bytes at a time; then any. Each in both configurations."""
+    for divisor, columns in ((16, 8), (1, 1)):
         yield KernelSpec(
             add_rms_norm,
             name=f"add_rms_norm_{element}",
             arguments=[
                 *[Pointer(element, divisible_by=divisor)] * 5,  # x, residual, weight, y, r
-                Scalar("i32", divisible_by=divisor),  # columns
+                Scalar("i32", divisible_by=columns),  # columns
                 Scalar("fp32"),  # epsilon
             ],
-            constants={"BLOCK": 1024},
-            num_warps=8,
             num_stages=2,
+            configs=ROW_BLOCKS,
         )
 
 
@@ -90,6 +89,9 @@ def matmul_variants(name, element, precision, tiles):
             configs=tiles,
         )
 
+
+# For short rows and unaligned ones; for long rows, of which fewer are then between their two passes: r stays in the L2.
+ROW_BLOCKS = [Config(BLOCK=1024, num_warps=8), Config(BLOCK=4096, num_warps=16)]
 
 # From the largest tiles to the smallest. The first three need more than 48 KB of shared memory for their stages.
 TENSOR_CORE_TILES = {

@@ -165,7 +165,7 @@ def test_inspect_shows_what_a_wheel_holds(example_wheel: Path, capsys: pytest.Ca
         row = rows[entry.label, cubin.target]
         assert row[:2] == [str(cubin.size), str(cubin.registers)]
         assert len(row) == 5 + len(entry.arguments)
-    assert rows["add_rms_norm_fp16#0", "sm86"][5:] == ["*fp16:16"] * 5 + ["i32:16", "fp32"]
+    assert rows["add_rms_norm_fp16#0", "sm86"][5:] == ["*fp16:16"] * 5 + ["i32:8", "fp32"]
     assert text.endswith(f"{example_wheel}: no defects\n")
 
 

@@ -36,23 +36,29 @@ class Example:
         return [each for each in self.bundle.entries if (each.kernel, each.variant) == (kernel, variant)]
 
     def plugin(
-        self, name: str, fields: Mapping[str, Any], inputs: Sequence[torch.Tensor], tactic: int | None = None
+        self, name: str, fields: Mapping[str, Any], inputs: Sequence[torch.Tensor], tactic: int
     ) -> Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], None]:
         """Enqueues the plugin, for inputs of these types and shapes, on torch's current stream."""
         tensors = [Tensor(_NAMES[each.dtype], tuple(each.shape)) for each in inputs]
         running = self._harness.create(name, fields).build(tensors).run_time(tactic=tactic)
         return functools.partial(_enqueue, running)
 
-    def add_rms_norm(self, x: torch.Tensor, weight: torch.Tensor, epsilon: float) -> Callable[..., None]:
-        """Takes (x, residual, weight) and (y, r)."""
-        return self.plugin("AddRmsNorm", {"epsilon": epsilon}, [x, x, weight])
+    def add_rms_norm(
+        self, x: torch.Tensor, weight: torch.Tensor, epsilon: float, *, configuration: int | None = None
+    ) -> Callable[..., None]:
+        """Takes (x, residual, weight) and (y, r); in a configuration, or in that of the tactic "auto"."""
+        return self.plugin("AddRmsNorm", {"epsilon": epsilon}, [x, x, weight], _tactic(configuration))
 
     def matmul(
         self, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor, *, is_tf32: bool, configuration: int | None = None
     ) -> Callable[..., None]:
         """Takes (x, w) and (y,); in a configuration, or in that of the tactic "auto"."""
         fields = {"bias": bias.float().cpu().numpy(), "tf32": np.int32(is_tf32)}
-        return self.plugin("MatmulBiasGelu", fields, [x, w], tactic=1 if configuration is None else configuration + 2)
+        return self.plugin("MatmulBiasGelu", fields, [x, w], _tactic(configuration))
+
+
+def _tactic(configuration: int | None) -> int:
+    return 1 if configuration is None else configuration + 2
 
 
 def configuration_name(entry: Entry) -> str:

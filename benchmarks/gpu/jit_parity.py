@@ -36,23 +36,22 @@ def cases(setting: Setting) -> Iterator[Case]:
     example = Example(setting)
     note = f"ptxas {use_ptxas(example.bundle.tools['ptxas'])}"
     for type_ in DTYPES:
-        for columns in (4096,) if setting.is_quick else (4096, 4100):
-            name = f"add_rms_norm {type_}, 16384 x {columns}"
-            yield name, functools.partial(_norm, example, note, type_, columns)
+        for variant, columns in ((0, 4096),) if setting.is_quick else ((0, 4096), (1, 4100)):
+            for entry in example.entries(f"add_rms_norm_{type_}", variant):
+                name = f"add_rms_norm {type_}, 16384 x {columns}, {configuration_name(entry)}"
+                yield name, functools.partial(_norm, example, note, entry, type_, columns)
     for kernel, type_, extent in (("fp16", "fp16", 4096), ("tf32", "fp32", 4096), ("fp32", "fp32", 2048)):
         for entry in example.entries(f"matmul_bias_gelu_{kernel}")[: 1 if setting.is_quick else None]:
             name = f"{entry.kernel}, {extent} cubed, {configuration_name(entry)}"
             yield name, functools.partial(_matmul, example, note, entry, type_, extent)
 
 
-def _norm(example: Example, note: str, type_: str, columns: int) -> Row:
+def _norm(example: Example, note: str, entry: Entry, type_: str, columns: int) -> Row:
     rows, dtype = 16384, DTYPES[type_]
     x, residual = filled((rows, columns), dtype), filled((rows, columns), dtype)
     weight = filled((columns,), dtype)
     mine, theirs = ((torch.empty_like(x), torch.empty_like(x)) for _ in range(2))
-    plugin = example.add_rms_norm(x, weight, _EPSILON)
-    variant = 0 if columns % 16 == 0 else 1
-    (entry,) = example.entries(f"add_rms_norm_{type_}", variant)
+    plugin = example.add_rms_norm(x, weight, _EPSILON, configuration=entry.configuration)
     kernel = importlib.import_module("kernels").add_rms_norm
 
     def jit() -> Any:

@@ -24,12 +24,13 @@ What = Literal["enqueue", "plugin", "bare", "all", "empty"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """A launch that both sides do: a plugin, and the variant of its kernel that the arguments lead to."""
+    """A launch that both sides do: a plugin, and what of its kernel the shapes and arguments lead to."""
 
     case: str
     plugin: str
     bundle: Literal["example", "launch"]
     kernel: str
+    configuration: int = 0
     variant: int = 0
     last: int = 16
     """The kernel's last argument, where the plugin has it as a field."""
@@ -40,7 +41,13 @@ LAUNCHES = (
     Launch(case="5 arguments, second variant", plugin="Five", bundle="launch", kernel="five", variant=1, last=17),
     Launch(case="20 arguments, first variant", plugin="Twenty", bundle="launch", kernel="twenty"),
     Launch(case="20 arguments, second variant", plugin="Twenty", bundle="launch", kernel="twenty", variant=1, last=17),
-    Launch(case="AddRmsNorm, 7 arguments", plugin="AddRmsNorm", bundle="example", kernel="add_rms_norm_fp16"),
+    Launch(
+        case="AddRmsNorm, 7 arguments",
+        plugin="AddRmsNorm",
+        bundle="example",
+        kernel="add_rms_norm_fp16",
+        configuration=1,
+    ),
 )
 
 
@@ -74,7 +81,8 @@ class LaunchProgram:
         """Run it in a process of its own. Nanoseconds by series. Raises RuntimeError with what it printed."""
         setting = self._setting
         bundle, directory = setting.bundle(launch.bundle)
-        variants = [each for each in bundle.entries if (each.kernel, each.configuration) == (launch.kernel, 0)]
+        kernel = (launch.kernel, launch.configuration)
+        variants = [each for each in bundle.entries if (each.kernel, each.configuration) == kernel]
         entry = variants.pop(launch.variant)
         cubin = _cubin(entry, f"sm{setting.fake_sm or _sm()}")
         library = setting.launch_library if launch.bundle == "launch" else setting.example_library

@@ -17,6 +17,9 @@ class AddRmsNorm final : public PluginBase<AddRmsNorm> {
 
   static FieldSpecs fields() { return {optional<float>("epsilon", 1e-6F).range(0, std::numeric_limits<float>::max())}; }
 
+  // Every kernel has as many: a small block of a row at a time, and a large one.
+  static std::int32_t configurations() { return configurationCount("add_rms_norm_fp16"); }
+
   explicit AddRmsNorm(Fields const& fields) : PluginBase(fields), epsilon_(fields.get<float>("epsilon")) {}
 
  private:
@@ -37,19 +40,29 @@ class AddRmsNorm final : public PluginBase<AddRmsNorm> {
     }
   }
 
+  // Large blocks for long rows; not for unaligned ones, of which each thread would load single elements.
+  std::int32_t autoConfiguration(Span<PluginTensorDesc const> inputs) const override {
+    constexpr std::int64_t kALIGNED = 8;
+    constexpr std::int64_t kLONG = 2048;
+    std::int64_t const columns = columnsOf(inputs[0].dims);
+    return columns % kALIGNED == 0 && columns > kLONG ? 1 : 0;
+  }
+
   void prepare(Span<PluginTensorDesc const> inputs, Span<PluginTensorDesc const>) override {
-    kernel_ = &loadKernel(kernelName(inputs[0].type));
+    kernel_ = &loadKernel(kernelName(inputs[0].type), configuration());
   }
 
   void execute(Execution const& call) override {
     Dims const& shape = call.inputDescs[0].dims;
     std::int64_t const elements = volume(shape);
     if (elements == 0) return;
-    std::int64_t const columns = shape.d[shape.nbDims - 1];
+    std::int64_t const columns = columnsOf(shape);
     Arguments const arguments = {call.inputs[0],  call.inputs[1], call.inputs[2], call.outputs[0],
                                  call.outputs[1], columns,        epsilon_};
     kernel_->launch(call.stream, {elements / columns}, arguments);
   }
+
+  static std::int64_t columnsOf(Dims const& shape) { return shape.d[shape.nbDims - 1]; }
 
   static char const* kernelName(DataType type) {
     switch (type) {

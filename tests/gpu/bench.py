@@ -57,16 +57,21 @@ class Bench:
         made.view.random_(-1, 3)
         return made
 
-    def norm(self, type_: str, inputs: Sequence[Guarded], outputs: Sequence[Guarded]) -> None:
-        """Execute AddRmsNorm on the default stream, which torch works on too, and wait."""
+    def norm(self, type_: str, inputs: Sequence[Guarded], outputs: Sequence[Guarded], *, tactic: int) -> None:
+        """Execute AddRmsNorm on the default stream, which torch works on too, and wait.
+
+        Tactic 1 is auto, and 2 the first configuration.
+        """
         tensors = [Tensor(type_, tuple(each.view.shape)) for each in inputs]
         plugin = self.harness.create("AddRmsNorm", {"epsilon": EPSILON})
-        plugin.build(tensors).run_time().enqueue([each.view for each in inputs], [each.view for each in outputs])
+        built = plugin.build(tensors)
+        running = built.run_time(tactic=built.tactics[tactic - 1])
+        running.enqueue([each.view for each in inputs], [each.view for each in outputs])
         Cuda().synchronize(0)
         plugin.close()
 
     def matmul(self, precision: str, inputs: Sequence[Guarded], bias: Any, y: Guarded, *, tactic: int) -> None:
-        """Execute MatmulBiasGelu so. Tactic 1 is auto, and 2 the first configuration."""
+        """Execute MatmulBiasGelu so."""
         type_ = "fp16" if precision == "fp16" else "fp32"
         tensors = [Tensor(type_, tuple(each.view.shape)) for each in inputs]
         plugin = self.harness.create("MatmulBiasGelu", {"bias": bias.cpu().numpy(), "tf32": int(precision == "tf32")})

@@ -13,8 +13,6 @@ from gpu.work import KINDS, Execution, session
 from hatch_tensoracle.testing import DevicePointer
 from hatch_tensoracle.testing.tensors import byte_size
 
-TACTICS = 7
-
 
 def main(library: str, defect: str = "") -> None:
     """Execute, check, and free everything."""
@@ -33,10 +31,12 @@ def main(library: str, defect: str = "") -> None:
             execution.enqueue(stream)
             stream.synchronize()
             return
-        executions = [Execution(at, kind, (3, columns)) for kind in KINDS[:2] for columns in (1040, 1025)]
-        for kind in KINDS[2:]:
-            for tactic in range(1, TACTICS + 1):
-                executions += [Execution(at, kind, (17, n, k), tactic=tactic) for n, k in ((48, 80), (33, 70))]
+        executions = []
+        for kind in KINDS:
+            is_norm = kind.startswith("norm")
+            shapes = [(3, 4112), (3, 4097)] if is_norm else [(17, 48, 80), (17, 33, 70)]
+            for tactic in range(1, (3 if is_norm else 7) + 1):
+                executions += [Execution(at, kind, shape, tactic=tactic) for shape in shapes]
         for execution in executions:
             execution.enqueue(stream)
         stream.synchronize()

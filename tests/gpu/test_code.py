@@ -54,7 +54,7 @@ def test_flipped_byte_of_a_cubin_is_refused_by_its_digest(library: Path, machine
     (cubin,) = {
         cubin
         for entry, cubin in bundle.cubins()
-        if (entry.kernel, entry.variant, cubin.target) == (KERNEL, 0, f"sm{machine.sms[0]}")
+        if (entry.kernel, entry.configuration, entry.variant, cubin.target) == (KERNEL, 0, 0, f"sm{machine.sms[0]}")
     }
     image = bytearray(library.read_bytes())
     at = image.find(b"\x7fELF", 1)

@@ -24,9 +24,9 @@ TILES = {  # of each configuration, as kernels.py has them; the first tactic, au
 }
 BK = {"fp16": (64,) * 6, "tf32": (32,) * 6, "fp32": (16, 16, 16, 16, 16, 32)}
 TACTICS = [pytest.param(tactic, id="auto" if tactic == 1 else f"configuration {tactic - 2}") for tactic in range(1, 8)]
-COLUMNS = {  # around the block of 1024
-    "aligned": [16, 48, 1008, 1024, 1040, 2032, 2048, 2064, 4096, 8192],
-    "unaligned": [1, 2, 7, 33, 1009, 1023, 1025, 2047, 2049, 4099, 8191],
+COLUMNS = {  # around the blocks of 1024 and 4096
+    "aligned": [8, 16, 48, 1016, 1024, 1032, 2040, 2048, 2056, 4088, 4096, 4104, 8184, 8192, 8200],
+    "unaligned": [1, 2, 7, 33, 1009, 1023, 1025, 2047, 2049, 4095, 4097, 4099, 8191, 8193],
 }
 
 
@@ -48,15 +48,17 @@ def bench(library: Path, torch: Any) -> Iterator[Bench]:
         assert not [message.text for message in harness.messages if message.severity in {"ERROR", "WARNING"}]
 
 
-def check_norm(bench: Bench, type_: str, shape: tuple[int, ...], offsets: tuple[int, ...]) -> float:
+def check_norm(
+    bench: Bench, type_: str, shape: tuple[int, ...], offsets: tuple[int, ...] = (0, 0, 0, 0, 0), *, tactic: int = 1
+) -> float:
     """One execution on random numbers; x, residual, weight, y and r begin that many elements off."""
     given = [
         bench.normal(each, type_, offset) for each, offset in zip([shape, shape, shape[-1:]], offsets[:3], strict=True)
     ]
     y, r = (bench.empty(shape, type_, offset) for offset in offsets[3:])
-    bench.norm(type_, given, [y, r])
+    bench.norm(type_, given, [y, r], tactic=tactic)
     x, residual, weight = (each.view for each in given)
-    where = f"{type_} {shape} {offsets}"
+    where = f"{type_} {shape} {offsets} tactic {tactic}"
     assert bench.torch.equal(r.view, (x.float() + residual.float()).to(x.dtype)), f"{where}: r differs"
     error = worst(y.view, *rms_norm(r.view, weight, type_))
     assert error <= 1, f"{where}: an error is {error} times its bound"
@@ -66,8 +68,9 @@ def check_norm(bench: Bench, type_: str, shape: tuple[int, ...], offsets: tuple[
 
 
 @pytest.mark.parametrize("variant", ["aligned", "unaligned"])
+@pytest.mark.parametrize("tactic", TACTICS[:3])
 @pytest.mark.parametrize("type_", ["fp16", "bf16", "fp32"])
-def test_add_rms_norm(bench: Bench, type_: str, variant: str, record: Record) -> None:
+def test_add_rms_norm(bench: Bench, type_: str, tactic: int, variant: str, record: Record) -> None:
     chance = random.Random(f"{type_} {variant}")  # noqa: S311 - no secret
     bench.torch.manual_seed(1)
     even = (0, 0, 0, 0, 0)
@@ -75,24 +78,26 @@ def test_add_rms_norm(bench: Bench, type_: str, variant: str, record: Record) ->
     for columns, rows in itertools.product(COLUMNS[variant], (1, 2, 3, 133)):
         cases.append(((rows, columns), even))
     for _ in range(30):
-        columns = chance.randrange(1, 6000)
-        columns += -columns % 16 if variant == "aligned" else columns % 16 == 0
+        columns = chance.randrange(1, 10000)
+        columns += -columns % 8 if variant == "aligned" else columns % 8 == 0
         cases.append(((chance.randrange(1, 300), columns), even))
     cases += [((2, 3, 5, 1024 + (variant == "unaligned")), even), ((512 + (variant == "unaligned"),), even)]
     if variant == "unaligned":  # by one pointer each, then by all
         one_off = [tuple(int(i == j) for j in range(5)) for i in range(5)]
         cases += [((7, columns), offsets) for columns in (16, 1024, 2048) for offsets in [*one_off, (1, 3, 5, 7, 1)]]
-    record("error/bound", max(check_norm(bench, type_, *case) for case in cases))
+    record("error/bound", max(check_norm(bench, type_, *case, tactic=tactic) for case in cases))
 
 
 @pytest.mark.parametrize("shape", [(0, 64), (3, 0, 64), (0, 7)], ids=str)
 @pytest.mark.parametrize("type_", ["fp16", "bf16", "fp32"])
 def test_add_rms_norm_of_nothing_writes_nothing(bench: Bench, type_: str, shape: tuple[int, ...]) -> None:
-    check_norm(bench, type_, shape, (0, 0, 0, 0, 0))
+    for tactic in range(1, 4):
+        check_norm(bench, type_, shape, tactic=tactic)
 
 
+@pytest.mark.parametrize("tactic", TACTICS[1:3])
 @pytest.mark.parametrize("columns", [4096, 4099], ids=["aligned", "unaligned"])
-def test_add_rms_norm_of_more_than_2_to_31_elements(bench: Bench, columns: int, record: Record) -> None:
+def test_add_rms_norm_of_more_than_2_to_31_elements(bench: Bench, columns: int, tactic: int, record: Record) -> None:
     rows = 2**31 // columns + 5
     needed, (free, _) = 4 * 2 * rows * columns + (2 << 30), bench.torch.cuda.mem_get_info()
     if free < needed:
@@ -101,7 +106,7 @@ def test_add_rms_norm_of_more_than_2_to_31_elements(bench: Bench, columns: int, 
     shape = (rows, columns)
     given = [bench.normal(each, "fp16") for each in (shape, shape, (columns,))]
     y, r = (bench.empty(shape, "fp16") for _ in range(2))
-    bench.norm("fp16", given, [y, r])
+    bench.norm("fp16", given, [y, r], tactic=tactic)
     x, residual, weight = (each.view for each in given)
     errors = []
     for first in range(0, rows, 8192):
@@ -233,8 +238,8 @@ def test_ptx_compiled_by_the_driver(torch: Any) -> None:
     with PluginHarness(path) as harness:
         bench = Bench(torch, harness)
         for type_ in ("fp16", "bf16", "fp32"):
-            for shape in ((3, 1024), (5, 1025)):
-                check_norm(bench, type_, shape, (0, 0, 0, 0, 0))
+            for shape in ((3, 1024), (3, 4096), (5, 1025)):
+                check_norm(bench, type_, shape)
         for precision in ("fp16", "tf32", "fp32"):
             for shape3 in ((200, 144, 96), (131, 77, 65)):
                 check_matmul(bench, precision, shape3, tactic=1)

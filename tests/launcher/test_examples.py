@@ -28,19 +28,22 @@ def pointers(*addresses: int) -> tuple[bytes, ...]:
 @pytest.mark.parametrize("type_", ["fp16", "bf16", "fp32"])
 @in_child
 def test_normalisation(example: Path, type_: str) -> None:
-    x = Tensor(type_, (-1, -1, -1), min=(0, 0, 0), opt=(2, 3, 64), max=(64, 64, 1024))
-    weight = Tensor(type_, (-1,), min=(0,), opt=(64,), max=(1024,))
+    x = Tensor(type_, (-1, -1, -1), min=(0, 0, 0), opt=(2, 3, 64), max=(64, 64, 4096))
+    weight = Tensor(type_, (-1,), min=(0,), opt=(64,), max=(4096,))
     with FakeDriver([86, 120]) as driver, PluginHarness(example) as harness:
         contexts = [driver.create_context(device) for device in (0, 1)]
         plugin = harness.create("AddRmsNorm", {"epsilon": np.float32(1e-5)})
-        digests: dict[tuple[int, bool], str] = {}
+        digests: dict[tuple[int, bool, bool], str] = {}
         for device, context in enumerate(contexts):
             context.make_current()
             stream = context.create_stream()
-            memory = driver.allocate(1 << 16)
+            memory = driver.allocate(1 << 17)
             running = plugin.build([x, x, weight]).run_time()
-            for shape, offset in [((2, 3, 64), 0), ((2, 3, 65), 0), ((4, 1, 64), 8), ((1, 1, 16), 16), ((5, 0, 64), 0)]:
-                places = [memory + 4096 * i + offset for i in range(5)]
+            for shape, offset in [
+                *[((2, 3, 64), 0), ((2, 3, 65), 0), ((4, 1, 64), 8), ((1, 1, 16), 16), ((5, 0, 64), 0)],
+                *[((1, 2, 2048), 0), ((1, 2, 2056), 0), ((1, 2, 2056), 8), ((1, 2, 2057), 0)],
+            ]:
+                places = [memory + (1 << 14) * i + offset for i in range(5)]
                 given = [DevicePointer(place, shape, type_) for place in places]
                 given[2] = DevicePointer(places[2], shape[2:], type_)
                 driver.clear()
@@ -57,11 +60,12 @@ def test_normalisation(example: Path, type_: str) -> None:
                     struct.pack("<f", 1e-5),
                     *SCRATCH,
                 )
-                assert (launch.grid, launch.block) == ((shape[0] * shape[1], 1, 1), (256, 1, 1))
+                is_long = shape[2] == 2056
+                assert (launch.grid, launch.block) == ((shape[0] * shape[1], 1, 1), (512 if is_long else 256, 1, 1))
                 assert (launch.stream, launch.owner) == (stream.handle, context.handle)
-                is_aligned = shape[2] % 16 == 0 and offset % 16 == 0
-                assert digests.setdefault((device, is_aligned), launch.sha256) == launch.sha256
-        assert len(set(digests.values())) == 4
+                is_aligned = shape[2] % 8 == 0 and offset % 16 == 0
+                assert digests.setdefault((device, is_aligned, is_long), launch.sha256) == launch.sha256
+        assert len(set(digests.values())) == 8
 
 
 @in_child
