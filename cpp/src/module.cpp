@@ -125,8 +125,8 @@ class Libraries {
   std::map<std::uint8_t const*, Loaded> loaded_;
 };
 
-// An error that an earlier launch left behind is reported by whatever call comes next. Told apart here, it is not
-// taken for a defect of the code that is about to be loaded.
+// An error that an earlier launch left behind is reported by whatever call comes next. Asked for when a load has
+// failed, it is not taken for a defect of the code.
 void checkNoEarlierError(Driver const& driver, EntryRecord const& entry, CodeRecord const& code) {
   std::size_t available = 0;
   std::size_t total = 0;
@@ -182,6 +182,26 @@ void verifyResources(Driver const& driver, Device const& device, EntryRecord con
   compare(KernelAttribute::kLOCAL_BYTES, code.localBytes, "bytes of local memory per thread");
 }
 
+CUkernel loadVerified(Driver const& driver, Device const& device, EntryRecord const& entry, CodeRecord const& code) {
+  if (code.isPtx) {
+    log(Severity::kINFO, compose(describe(entry, code), ": the driver compiles it for this device of sm_", device.major,
+                                 device.minor, ", which no cubin fits, unless its cache has it already")
+                             .c_str());
+  }
+  Libraries& libraries = Libraries::get();
+  CUlibrary const library = libraries.load(driver, entry, code);
+  CUkernel kernel = nullptr;
+  CUresult const result = driver.cuLibraryGetKernel(&kernel, library, entry.symbol);
+  driver.check(result, "cuLibraryGetKernel", describe(entry, code), ", symbol ", entry.symbol,
+               libraries.complaint(code));
+  verifyResources(driver, device, entry, code, kernel);
+  optInToSharedMemory(driver, device, entry, code, kernel);
+  if (std::string const notes = libraries.notes(code); !notes.empty()) {
+    log(Severity::kVERBOSE, compose(describe(entry, code), ": the driver's compiler: ", notes).c_str());
+  }
+  return kernel;
+}
+
 }  // namespace
 
 std::string describe(EntryRecord const& entry) {
@@ -234,31 +254,19 @@ CodeRecord const& chooseCode(EntryRecord const& entry, int major, int minor) {
 
 CUkernel loadCode(Driver const& driver, Device const& device, EntryRecord const& entry, CodeRecord const& code) {
   RelaxedCapture const relaxed(driver, "before loading kernels");
-  checkNoEarlierError(driver, entry, code);
-  if (code.isPtx) {
-    log(Severity::kINFO, compose(describe(entry, code), ": the driver compiles it for this device of sm_", device.major,
-                                 device.minor, ", which no cubin fits, unless its cache has it already")
-                             .c_str());
+  try {
+    return loadVerified(driver, device, entry, code);
+  } catch (...) {
+    checkNoEarlierError(driver, entry, code);
+    throw;
   }
-  Libraries& libraries = Libraries::get();
-  CUlibrary const library = libraries.load(driver, entry, code);
-  CUkernel kernel = nullptr;
-  CUresult const result = driver.cuLibraryGetKernel(&kernel, library, entry.symbol);
-  driver.check(result, "cuLibraryGetKernel", describe(entry, code), ", symbol ", entry.symbol,
-               libraries.complaint(code));
-  verifyResources(driver, device, entry, code, kernel);
-  optInToSharedMemory(driver, device, entry, code, kernel);
-  if (std::string const notes = libraries.notes(code); !notes.empty()) {
-    log(Severity::kVERBOSE, compose(describe(entry, code), ": the driver's compiler: ", notes).c_str());
-  }
-  return kernel;
 }
 
 void loadIntoContext(Driver const& driver, EntryRecord const& entry, CodeRecord const& code, CUkernel kernel) {
   RelaxedCapture const relaxed(driver, "before loading kernels");
   CUfunction function = nullptr;
   CUresult const result = driver.cuKernelGetFunction(&function, kernel);
-  if (result != kCUDA_SUCCESS) checkNoEarlierError(driver, entry, code);  // the code may have been loaded elsewhere
+  if (result != kCUDA_SUCCESS) checkNoEarlierError(driver, entry, code);
   driver.check(result, "cuKernelGetFunction", describe(entry, code), Libraries::get().complaint(code));
 }
 

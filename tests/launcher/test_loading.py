@@ -220,10 +220,12 @@ def test_plugins_share_what_is_loaded_and_never_unload_it(library: Path) -> None
         assert not at.driver.records(LibraryUnload)
 
 
+@pytest.mark.parametrize("call", ["cuLibraryLoadData", "cuLibraryGetKernel", "cuKernelGetAttribute"])
 @in_child
-def test_earlier_error_of_the_context_is_not_blamed_on_the_code(library: Path) -> None:
+def test_earlier_error_of_the_context_is_not_blamed_on_the_code(library: Path, call: str) -> None:
     with session(library) as at:
-        at.driver.fail("cuMemGetInfo", "CUDA_ERROR_ILLEGAL_ADDRESS")
+        for each in (call, "cuMemGetInfo"):
+            at.driver.fail(each, "CUDA_ERROR_ILLEGAL_ADDRESS")
         assert at.refusal("tiled", GIVEN) == (
             "Launch: onShapeChange: the CUDA context is already in error before kernel tiled#0, sm_86 is loaded: "
             "CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered; "
