@@ -81,6 +81,12 @@ class Argument:
         """Bytes of the kernel parameter."""
         return POINTER_SIZE if self.type.startswith("*") else SCALAR_SIZES[self.type]
 
+    @property
+    def assumption(self) -> str:
+        """How reports show what the kernel assumes of it: `/16`, `=1`, or nothing."""
+        divisor = f"/{self.divisible_by}" if self.divisible_by > 1 else ""
+        return divisor + (f"={self.equal_to}" if self.equal_to is not None else "")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constant:
@@ -220,6 +226,11 @@ class Entry:
     def parameters(self) -> tuple[Argument, ...]:
         """The arguments that are parameters of the cubin's entry function."""
         return tuple(argument for argument in self.arguments if argument.equal_to is None)
+
+    @property
+    def signature(self) -> str:
+        """How reports show the arguments: `x:*fp16/16 size:i32`."""
+        return " ".join(f"{argument.name}:{argument.type}{argument.assumption}" for argument in self.arguments)
 
 
 def configuration_of(constants: Iterable[Constant], options: Configuration) -> Configuration:

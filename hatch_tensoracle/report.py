@@ -150,12 +150,7 @@ def _table(codes: Iterable[tuple[Entry, Code]]) -> object:
         table.add_column(heading, justify="right")
     table.add_column("parameters")
     for entry, code in codes:
-        parameters = " ".join(
-            argument.type
-            + (f":{argument.divisible_by}" if argument.divisible_by > 1 else "")
-            + (f"={argument.equal_to}" if argument.equal_to is not None else "")
-            for argument in entry.arguments
-        )
+        parameters = " ".join(f"{argument.type}{argument.assumption}" for argument in entry.arguments)
         table.add_row(entry.label, *_cells(code), plain(parameters))
     return table
 
