@@ -101,6 +101,13 @@ class Wheel:
         self._digests[name] = hashed.digest()
         return copy
 
+    def extract(self, name: str, directory: Path) -> Path:
+        """Copy the file into a directory, without those that it lies in, and return the copy."""
+        copy = directory / Path(name).name
+        with copy.open("wb") as file:
+            file.writelines(self._archive.chunks(name))
+        return copy
+
     def digest(self, name: str, algorithm: str) -> bytes:
         """Of the file; `algorithm` is one of hashlib's."""
         if algorithm == "sha256" and name in self._digests:
