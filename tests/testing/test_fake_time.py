@@ -92,15 +92,11 @@ def test_a_graph_is_updated_to_launches_of_the_same_kernels(cubin: bytes) -> Non
         graph = stream.graph_of(lambda: launch(driver, kernel, stream))
 
         def update(launches: int) -> None:
-            stream.begin_capture()
-            for _ in range(launches):
-                launch(driver, kernel, stream, grid=(8, 1, 1))
-            captured = ctypes.c_void_p()
-            driver.call("cuStreamEndCapture", ctypes.c_void_p(stream.handle), ctypes.byref(captured))
-            try:
-                driver.call("cuGraphExecUpdate", ctypes.c_void_p(graph.handle), captured, (ctypes.c_uint64 * 3)())
-            finally:
-                driver.call("cuGraphDestroy", captured)
+            def enqueue() -> None:
+                for _ in range(launches):
+                    launch(driver, kernel, stream, grid=(8, 1, 1))
+
+            stream.update(graph, enqueue)
 
         update(1)
         fails("GRAPH_EXEC_UPDATE_FAILURE", update, 2)
