@@ -34,9 +34,9 @@ def launch(driver: FakeDriver, kernel: ctypes.c_void_p, stream: Stream, grid: tu
     driver.call("cuLaunchKernel", kernel, *numbers, ctypes.c_void_p(stream.handle), addresses, None)
 
 
-def us(blocks: int, threads: int = 128) -> float:
+def us(blocks: int) -> float:
     """What a launch takes: a microsecond, and a nanosecond a thread of what each of four multiprocessors runs."""
-    return 1 + -(-blocks // 4) * threads / 1000
+    return 1 + -(-blocks // 4) * 128 / 1000
 
 
 def recorded(driver: FakeDriver, stream: Stream) -> Event:
