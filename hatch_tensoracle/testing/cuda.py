@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Literal, Self, get_args
 
 from hatch_tensoracle.testing.errors import CudaError
@@ -172,9 +171,7 @@ class Context:
         self._cuda.call("cuCtxPushCurrent", ctypes.c_void_p(self.handle))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._cuda.call("cuCtxPopCurrent", ctypes.byref(ctypes.c_void_p()))
 
     def make_current(self) -> None:
