@@ -57,7 +57,7 @@ def make_bundle(directory: Path, count: int, size: int) -> list[Path]:
         entries.append(entry)
     bundle = Bundle(entries=tuple(entries), targets=("sm86",), tools={}, minimum_driver="").sealed()
     (directory / "bundle.json").write_bytes(bundle.to_json())
-    sources = render_bundle(bundle, len(bundle.to_json()))
+    sources = render_bundle(bundle)
     for name, text in sources.items():
         (directory / name).write_text(text)
     return [directory / name for name in sources]

@@ -61,7 +61,7 @@ def make_library(directory: Path, kernels: int) -> Path:
     (directory / "bundle" / "bundle.json").write_bytes(many.to_json())
     for source in (directory / "bundle").glob("*.cpp"):
         source.unlink()
-    for source_name, text in render_bundle(many, len(many.to_json())).items():
+    for source_name, text in render_bundle(many).items():
         (directory / "bundle" / source_name).write_text(text)
     library = directory / f"lib{kernels}.so"
     build_library(directory / "bundle", [ROOT / "benchmarks" / "enqueue_instructions.cpp"], library)

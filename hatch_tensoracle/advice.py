@@ -38,9 +38,7 @@ def advise_bundle(bundle: Bundle, where: str) -> Iterator[Advice]:
                 remedy="Use smaller tiles or more warps.",
             )
     for last in _last_variants(bundle):
-        assumed = [
-            argument.name for argument in last.arguments if argument.divisible_by > 1 or argument.equal_to is not None
-        ]
+        assumed = [argument.name for argument in last.arguments if argument.assumption]
         if assumed:
             yield Advice(
                 id="no-unspecialised-variant",

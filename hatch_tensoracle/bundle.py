@@ -81,6 +81,12 @@ class Argument:
         """Bytes of the kernel parameter."""
         return POINTER_SIZE if self.type.startswith("*") else SCALAR_SIZES[self.type]
 
+    @property
+    def assumption(self) -> str:
+        """How reports show what the kernel assumes of it: `/16`, `=1`, or nothing."""
+        divisor = f"/{self.divisible_by}" if self.divisible_by > 1 else ""
+        return divisor + (f"={self.equal_to}" if self.equal_to is not None else "")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constant:
@@ -94,8 +100,8 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cubin:
-    """One variant compiled for one target."""
+class _CodeFile:
+    """What cubins and PTX have in common."""
 
     target: str
     file: str
@@ -103,27 +109,12 @@ class Cubin:
     sha256: str
     size: int
     """Bytes."""
-    architecture_specific: bool
-    """Compiled for the `a` form of the target, such as sm_90a: it runs on exactly that SM."""
-    registers: int
-    """Per thread."""
-    local_bytes: int
-    """Local memory per thread: spilled registers and stack."""
-    static_shared: int
-    """Bytes per block that are fixed in the cubin."""
     dynamic_shared: int
     """Bytes per block that are given at launch."""
     scratch: int
     """Bytes of scratch memory that the kernel wants; the launcher has none to give."""
     threads: int
     """Per block, along x."""
-
-    def __post_init__(self) -> None:
-        if self.target not in TARGETS:
-            raise DecodeError(f"unknown target `{self.target}`; known are {', '.join(TARGETS)}", "target")
-        if not _CUBIN_FILE.fullmatch(self.file):
-            raise DecodeError(f"must be a plain file name below cubins/, not {self.file!r}", "file")
-        _check_numbers(self)
 
     @property
     def label(self) -> str:
@@ -135,38 +126,52 @@ class Cubin:
         """Bytes that a library embeds."""
         return self.size
 
+    def _check(self, file: re.Pattern[str], form: str) -> None:
+        if not file.fullmatch(self.file):
+            raise DecodeError(f"must be a plain file name below {form}/, not {self.file!r}", "file")
+        if not 0 <= self.size <= MAX_CODE:
+            raise DecodeError(f"must be from 0 to {MAX_CODE} bytes, is {shown(self.size)}", "size")
+        for field_ in dataclasses.fields(self):
+            value = getattr(self, field_.name)
+            if isinstance(value, int) and not -(1 << 31) <= value < 1 << 31:
+                raise DecodeError(f"must be a number of 32 bits, is {shown(value)}", field_.name)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ptx:
-    """One variant as PTX text, which the driver compiles on a GPU that is newer and that no cubin fits.
+class Cubin(_CodeFile):
+    """One variant compiled for one target."""
 
-    What it needs of registers and local memory is its compiler's choice.
+    architecture_specific: bool
+    """Compiled for the `a` form of the target, such as sm_90a: it runs on exactly that SM."""
+    registers: int
+    """Per thread."""
+    local_bytes: int
+    """Local memory per thread: spilled registers and stack."""
+    static_shared: int
+    """Bytes per block that are fixed in the cubin."""
+
+    def __post_init__(self) -> None:
+        if self.target not in TARGETS:
+            raise DecodeError(f"unknown target `{self.target}`; known are {', '.join(TARGETS)}", "target")
+        self._check(_CUBIN_FILE, "cubins")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ptx(_CodeFile):
+    """One variant as PTX text, which the driver compiles on a GPU that is newer than the target and that no cubin fits.
+
+    What it needs of registers and local memory is its compiler's choice; static shared memory it has none.
     """
 
-    target: str
-    """The oldest GPU generation that it runs on."""
-    file: str
-    """Relative to the bundle directory, with forward slashes."""
-    sha256: str
-    size: int
-    """Bytes."""
     version: str
     """Of the PTX ISA, such as `8.0`: older drivers refuse it."""
-    dynamic_shared: int
-    """Bytes per block that are given at launch; it has no others."""
-    scratch: int
-    """Bytes of scratch memory that the kernel wants; the launcher has none to give."""
-    threads: int
-    """Per block, along x."""
 
     def __post_init__(self) -> None:
         try:
             parse_ptx_target(self.target)
         except ValueError as error:
             raise DecodeError(str(error), "target") from error
-        if not _PTX_FILE.fullmatch(self.file):
-            raise DecodeError(f"must be a plain file name below ptx/, not {self.file!r}", "file")
-        _check_numbers(self)
+        self._check(_PTX_FILE, "ptx")
 
     @property
     def label(self) -> str:
@@ -222,14 +227,10 @@ class Entry:
         """The arguments that are parameters of the cubin's entry function."""
         return tuple(argument for argument in self.arguments if argument.equal_to is None)
 
-
-def _check_numbers(code: Code) -> None:
-    if not 0 <= code.size <= MAX_CODE:
-        raise DecodeError(f"must be from 0 to {MAX_CODE} bytes, is {shown(code.size)}", "size")
-    for field_ in dataclasses.fields(code):
-        value = getattr(code, field_.name)
-        if isinstance(value, int) and not -(1 << 31) <= value < 1 << 31:
-            raise DecodeError(f"must be a number of 32 bits, is {shown(value)}", field_.name)
+    @property
+    def signature(self) -> str:
+        """How reports show the arguments: `x:*fp16/16 size:i32`."""
+        return " ".join(f"{argument.name}:{argument.type}{argument.assumption}" for argument in self.arguments)
 
 
 def configuration_of(constants: Iterable[Constant], options: Configuration) -> Configuration:

@@ -8,7 +8,6 @@ import dataclasses
 import io
 import json
 import os
-import shutil
 import signal
 import sys
 import tempfile
@@ -208,11 +207,8 @@ def _library_file(path: Path, plugin: str | None) -> Iterator[Path]:
     names = list(inspect_wheel(path, plugin))
     if len(names) != 1:  # a wheel without any is an error of inspection
         raise ConfigurationError(f"{path} holds {', '.join(names)}", remedy="Choose one with --plugin.")
-    with tempfile.TemporaryDirectory() as directory, Wheel(path) as wheel, wheel.open(names[0]) as stream:
-        library = Path(directory) / Path(names[0]).name
-        with library.open("wb") as file:
-            shutil.copyfileobj(stream, file)
-        yield library
+    with tempfile.TemporaryDirectory() as directory, Wheel(path) as wheel:
+        yield wheel.extract(names[0], Path(directory))
 
 
 def _register_tune(commands: Any) -> None:

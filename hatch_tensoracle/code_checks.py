@@ -20,9 +20,9 @@ from hatch_tensoracle.errors import (
 from hatch_tensoracle.ptx import PtxEntry, PtxError, PtxImage, read_ptx
 from hatch_tensoracle.targets import MAX_THREADS, TARGETS
 
-__all__ = ["HIDDEN_PARAMETERS", "check_code"]
+__all__ = ["check_code"]
 
-HIDDEN_PARAMETERS = (POINTER_SIZE, POINTER_SIZE)
+_HIDDEN_PARAMETERS = (POINTER_SIZE, POINTER_SIZE)
 """Sizes of what Triton 3.6 to 3.9 append to the parameters: pointers to global and profile scratch memory."""
 
 
@@ -80,11 +80,11 @@ def _check_ptx(entry: Entry, ptx: Ptx, data: bytes, where: str) -> Iterator[Bund
 
 
 def _check_ptx_entry(entry: Entry, ptx: Ptx, image: PtxImage, function: PtxEntry, where: str) -> Iterator[BundleError]:
-    expected = (*(argument.size for argument in entry.parameters), *HIDDEN_PARAMETERS)
+    expected = (*(argument.size for argument in entry.parameters), *_HIDDEN_PARAMETERS)
     if function.parameters != expected:
         yield EntryAbiError(
             f"kernel parameters of {' '.join(map(str, function.parameters))} bytes; the declared arguments and"
-            f" {len(HIDDEN_PARAMETERS)} scratch pointers make {' '.join(map(str, expected))}",
+            f" {len(_HIDDEN_PARAMETERS)} scratch pointers make {' '.join(map(str, expected))}",
             where=where,
         )
     if function.threads != ptx.threads:
@@ -107,11 +107,11 @@ def _check_sm(cubin: Cubin, image: CubinImage, where: str) -> Iterator[BundleErr
 
 def _check_parameters(entry: Entry, kernel: KernelImage, where: str) -> Iterator[BundleError]:
     sizes = [argument.size for argument in entry.parameters]
-    expected = _layout([*sizes, *HIDDEN_PARAMETERS])
+    expected = _layout([*sizes, *_HIDDEN_PARAMETERS])
     if kernel.parameters != expected:
         yield EntryAbiError(
             f"kernel parameters (offset, size) {_shown(kernel.parameters)}; the declared arguments and"
-            f" {len(HIDDEN_PARAMETERS)} scratch pointers make {_shown(expected)}",
+            f" {len(_HIDDEN_PARAMETERS)} scratch pointers make {_shown(expected)}",
             where=where,
         )
 

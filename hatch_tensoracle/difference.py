@@ -167,10 +167,6 @@ def _codes(bundles: Mapping[str, Bundle]) -> Iterator[tuple[str, Properties]]:
 
 
 def _properties(entry: Entry, code: Code) -> Properties:
-    arguments = " ".join(
-        f"{each.name}:{each.type}/{each.divisible_by}" + (f"={each.equal_to}" if each.equal_to is not None else "")
-        for each in entry.arguments
-    )
     constants = " ".join(f"{each.name}={each.value}" for each in entry.constants)
     found: dict[str, Value] = {
         "sha256": code.sha256,
@@ -184,4 +180,4 @@ def _properties(entry: Entry, code: Code) -> Properties:
         found["registers"] = code.registers
         found["local memory"] = code.local_bytes
         found["static shared memory"] = code.static_shared
-    return {**found, "arguments": arguments, "constants": constants or "none"}
+    return {**found, "arguments": entry.signature, "constants": constants or "none"}

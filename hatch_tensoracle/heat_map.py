@@ -182,12 +182,7 @@ def _numbers(entry: Entry, code: Code) -> Iterator[str | int]:
         occupancy = occupancy_of(code)
         yield from (code.registers, code.local_bytes, code.static_shared, code.dynamic_shared, code.threads)
         yield f"{occupancy.warps} of {occupancy.most_warps}"
-    yield " ".join(
-        f"{argument.name}:{argument.type}"
-        + (f"/{argument.divisible_by}" if argument.divisible_by > 1 else "")
-        + (f"={argument.equal_to}" if argument.equal_to is not None else "")
-        for argument in entry.arguments
-    )
+    yield entry.signature
 
 
 def _shared(code: Code) -> int:

@@ -11,7 +11,7 @@ from typing import Protocol
 from hatch_tensoracle.bundle import Bundle, Code, Entry, Ptx
 from hatch_tensoracle.errors import BundleError
 
-__all__ = ["REPORT_VERSION", "Finding", "Remark", "plain", "to_github", "to_json", "to_text", "verdict"]
+__all__ = ["REPORT_VERSION", "Finding", "Remark", "plain", "to_github", "to_json", "to_text"]
 
 REPORT_VERSION = 1
 """Of the JSON form: raised when a key changes its meaning or goes away."""
@@ -55,12 +55,6 @@ class Finding:
         return [*self.defects, *self.advice] if strict else self.defects
 
 
-def verdict(finding: Finding, *, strict: bool = False) -> str:
-    """How many defects a path has: `dist/x.whl: no defects`."""
-    count = len(finding.counted(strict=strict))
-    return f"{finding.path}: {count or 'no'} defect{'' if count == 1 else 's'}"
-
-
 def to_text(findings: Sequence[Finding], *, strict: bool = False) -> str:
     """A table of every library's cubins and PTX, then the defects."""
     from rich.console import Console
@@ -86,7 +80,7 @@ def to_text(findings: Sequence[Finding], *, strict: bool = False) -> str:
             show(f"{remark.id}: {remark.where}: {remark.cause}" if remark.where else f"{remark.id}: {remark.cause}")
             if remark.remedy:
                 show(f"  {remark.remedy}")
-        show(verdict(finding, strict=strict))
+        show(_verdict(finding, strict=strict))
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
@@ -96,7 +90,7 @@ def to_github(findings: Sequence[Finding], *, strict: bool = False) -> str:
     for finding in findings:
         lines += _annotations("error", finding, finding.defects)
         lines += _annotations("error" if strict else "warning", finding, finding.advice)
-        lines.append(plain(verdict(finding, strict=strict)))
+        lines.append(plain(_verdict(finding, strict=strict)))
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -112,6 +106,12 @@ def to_json(findings: Sequence[Finding], *, strict: bool = False) -> str:
         for finding in findings
     ]
     return json.dumps({"version": REPORT_VERSION, "strict": strict, "artifacts": artifacts}, indent=2) + "\n"
+
+
+def _verdict(finding: Finding, *, strict: bool) -> str:
+    """How many defects a path has: `dist/x.whl: no defects`."""
+    count = len(finding.counted(strict=strict))
+    return f"{finding.path}: {count or 'no'} defect{'' if count == 1 else 's'}"
 
 
 def _object(remark: Remark) -> dict[str, str]:
@@ -150,12 +150,7 @@ def _table(codes: Iterable[tuple[Entry, Code]]) -> object:
         table.add_column(heading, justify="right")
     table.add_column("parameters")
     for entry, code in codes:
-        parameters = " ".join(
-            argument.type
-            + (f":{argument.divisible_by}" if argument.divisible_by > 1 else "")
-            + (f"={argument.equal_to}" if argument.equal_to is not None else "")
-            for argument in entry.arguments
-        )
+        parameters = " ".join(f"{argument.type}{argument.assumption}" for argument in entry.arguments)
         table.add_row(entry.label, *_cells(code), plain(parameters))
     return table
 

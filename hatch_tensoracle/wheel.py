@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 from hatch_tensoracle._archive import Archive
@@ -39,9 +38,7 @@ class Wheel:
         """Return itself."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the archive."""
         self._archive.close()
 
@@ -99,6 +96,13 @@ class Wheel:
             copy.close()
             raise
         self._digests[name] = hashed.digest()
+        return copy
+
+    def extract(self, name: str, directory: Path) -> Path:
+        """Copy the file into a directory, without those that it lies in, and return the copy."""
+        copy = directory / Path(name).name
+        with copy.open("wb") as file:
+            file.writelines(self._archive.chunks(name))
         return copy
 
     def digest(self, name: str, algorithm: str) -> bytes:

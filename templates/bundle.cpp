@@ -27,6 +27,6 @@ $entries
 $tunings
 }  // namespace
 
-BundleRecord const kBUNDLE = {"$digest", tensoracle_manifest, $manifest_size, kENTRIES, $entry_count, $tuning_table, $tuning_count};
+BundleRecord const kBUNDLE = {"$digest", tensoracle_manifest, kENTRIES, $entry_count, $tuning_table, $tuning_count};
 
 }  // namespace tensoracle

@@ -165,7 +165,7 @@ def test_inspect_shows_what_a_wheel_holds(example_wheel: Path, capsys: pytest.Ca
         row = rows[entry.label, cubin.target]
         assert row[:2] == [str(cubin.size), str(cubin.registers)]
         assert len(row) == 5 + len(entry.arguments)
-    assert rows["add_rms_norm_fp16#0", "sm86"][5:] == ["*fp16:16"] * 5 + ["i32:8", "fp32"]
+    assert rows["add_rms_norm_fp16#0", "sm86"][5:] == ["*fp16/16"] * 5 + ["i32/8", "fp32"]
     assert text.endswith(f"{example_wheel}: no defects\n")
 
 
@@ -184,7 +184,7 @@ def test_inspect_shows_ptx(ptx_bundle: Path, capsys: pytest.CaptureFixture[str])
     text = capsys.readouterr().out
     rows = [line.split() for line in text.splitlines() if line.lstrip().startswith("copy#0")]
     size = (ptx_bundle / "ptx" / "copy.0.0.sm89.ptx").stat().st_size
-    assert rows[1] == ["copy#0", "sm89", "PTX", str(size), "0", "128", "*fp32", "*fp32:16", "i32"]
+    assert rows[1] == ["copy#0", "sm89", "PTX", str(size), "0", "128", "*fp32", "*fp32/16", "i32"]
     assert "needs driver 525.60.13 or newer" in text
     seen = Json(capsys, ptx_bundle)
     manifest = seen.artifacts[0]["libraries"][str(ptx_bundle)]

@@ -102,7 +102,7 @@ def test_what_is_on_one_side_only_is_added_or_removed(
         pytest.param(lambda content: content.update(minimum_driver="999.0"), "~ bundle: minimum driver", id="driver"),
         pytest.param(
             lambda content: content["entries"][0]["arguments"][0].update(divisible_by=16),
-            "~ kernel copy#0 for sm86: arguments source:*fp32/1 ",
+            "~ kernel copy#0 for sm86: arguments source:*fp32 ",
             id="an assumption",
         ),
         pytest.param(

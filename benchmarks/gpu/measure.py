@@ -24,7 +24,7 @@ from shutil import which
 
 from records import Report, Row, Section
 
-__all__ = ["PARTS", "Part", "main", "rows_of"]
+__all__ = ["Part", "main", "rows_of"]
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -8,7 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <mutex>
+
+#include "tensoracle/error.hpp"
 
 namespace tensoracle {
 namespace {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <utility>
 
 #include "build_id.hpp"
 #include "tensoracle/bundle_entry.hpp"

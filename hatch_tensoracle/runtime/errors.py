@@ -50,8 +50,8 @@ class EngineBuildError(TensoracleError, RuntimeError):
     messages: tuple[str, ...]
     """The last that TensorRT logged meanwhile."""
 
-    def __init__(self, cause: str, *, messages: tuple[str, ...] = (), remedy: str = "") -> None:
-        super().__init__(cause, remedy=remedy)
+    def __init__(self, cause: str, *, messages: tuple[str, ...] = ()) -> None:
+        super().__init__(cause)
         self.messages = messages
 
     def __str__(self) -> str:

@@ -42,9 +42,7 @@ def add_plugin(  # noqa: PLR0913, PLR0917 - what names a plugin, and what it get
     return layer
 
 
-def _create_plugin(
-    tensorrt: Distribution, name: str, version: str, fields: Mapping[str, Any], namespace: str = ""
-) -> Any:
+def _create_plugin(tensorrt: Distribution, name: str, version: str, fields: Mapping[str, Any], namespace: str) -> Any:
     trt = tensorrt.module
     creator = trt.get_plugin_registry().get_creator(name, version, namespace)
     if creator is None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-import stat
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hatch_tensoracle._files import open_regular
 from hatch_tensoracle.elf import ElfError, LibraryImage
 from hatch_tensoracle.runtime.distribution import Distribution, distribution
 from hatch_tensoracle.runtime.errors import PluginLibraryError, logged
@@ -120,9 +120,7 @@ def _registered_once(path: Path, tensorrt: Distribution, *, verify: bool) -> Plu
 
 def _digest(path: Path) -> str:
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its writer
-            raise PluginLibraryError("is not a file", library=str(path))
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise PluginLibraryError(f"cannot be read: {error.strerror}", library=str(path)) from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from threading import get_ident
-from types import TracebackType
 from typing import Self
 
 from hatch_tensoracle.runtime.driver import current_context_reader
@@ -29,9 +28,7 @@ class SoleUse:
             raise ExecutionError("the execution is in use by another call: an execution is for one caller at a time")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._lock.release()
 
     def claim(self) -> None:

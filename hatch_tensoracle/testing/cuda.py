@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Literal, Self, get_args
 
 from hatch_tensoracle.testing.errors import CudaError
@@ -172,9 +171,7 @@ class Context:
         self._cuda.call("cuCtxPushCurrent", ctypes.c_void_p(self.handle))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._cuda.call("cuCtxPopCurrent", ctypes.byref(ctypes.c_void_p()))
 
     def make_current(self) -> None:
@@ -220,28 +217,40 @@ class Stream:
 
     def end_capture(self) -> None:
         """End the capture. The graph is destroyed: a test wants to know whether the capture holds. Raises CudaError."""
-        self._cuda.call("cuGraphDestroy", self._captured())
+        self._cuda.call("cuGraphDestroy", self._end())
 
-    def _captured(self) -> ctypes.c_void_p:
-        graph = ctypes.c_void_p()
-        self._cuda.call("cuStreamEndCapture", ctypes.c_void_p(self.handle), ctypes.byref(graph))
-        return graph
-
-    def graph_of(self, enqueue: Callable[[], None]) -> Graph:
+    def graph_of(self, enqueue: Callable[[], object], mode: CaptureMode = "thread_local") -> Graph:
         """Capture what `enqueue` does on this stream into a graph. Raises CudaError if the capture was broken."""
-        self.begin_capture("thread_local")
+        executable = ctypes.c_void_p()
+        with self._captured(enqueue, mode) as graph:
+            self._cuda.call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, ctypes.c_uint64(0))
+        return Graph(self._cuda, executable.value or 0)
+
+    def update(self, graph: Graph, enqueue: Callable[[], object], mode: CaptureMode = "thread_local") -> None:
+        """Capture again, into a graph that differs in arguments and grids alone. Raises CudaError for others."""
+        with self._captured(enqueue, mode) as captured:
+            result = (ctypes.c_void_p * 3)()  # CUgraphExecUpdateResultInfo
+            self._cuda.call("cuGraphExecUpdate", ctypes.c_void_p(graph.handle), captured, result)
+
+    @contextlib.contextmanager
+    def _captured(self, enqueue: Callable[[], object], mode: CaptureMode) -> Iterator[ctypes.c_void_p]:
+        self.begin_capture(mode)
         try:
             enqueue()
         except BaseException:
             with contextlib.suppress(CudaError):
                 self.end_capture()
             raise
-        captured, executable = self._captured(), ctypes.c_void_p()
+        graph = self._end()
         try:
-            self._cuda.call("cuGraphInstantiateWithFlags", ctypes.byref(executable), captured, ctypes.c_uint64(0))
+            yield graph
         finally:
-            self._cuda.call("cuGraphDestroy", captured)
-        return Graph(self._cuda, executable.value or 0)
+            self._cuda.call("cuGraphDestroy", graph)
+
+    def _end(self) -> ctypes.c_void_p:
+        graph = ctypes.c_void_p()
+        self._cuda.call("cuStreamEndCapture", ctypes.c_void_p(self.handle), ctypes.byref(graph))
+        return graph
 
     def copy(self, to: int, source: int, size: int) -> None:
         """Enqueue copying `size` bytes in device memory."""

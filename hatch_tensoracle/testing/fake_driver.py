@@ -6,7 +6,6 @@ import ctypes
 import json
 import os
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self, TypeVar
 
 from hatch_tensoracle.targets import TARGETS, Target
@@ -50,9 +49,7 @@ class FakeDriver(Cuda):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for context in self._contexts:
             if context.is_alive():
                 context.destroy()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,7 +37,5 @@ def _unpacked(path: Path, plugin: str | None, directory: Path) -> Path:
         if len(chosen) != 1:
             what = f"holds {', '.join(found) or 'no plugin library'}"
             raise ConfigurationError(f"{path} {what}", remedy="Choose one with --plugin." if found else "")
-        for name in (chosen[0], manifest_name(chosen[0])):
-            with wheel.open(name) as stream, (directory / Path(name).name).open("wb") as file:
-                shutil.copyfileobj(stream, file)
-    return directory / Path(chosen[0]).name
+        wheel.extract(manifest_name(chosen[0]), directory)
+        return wheel.extract(chosen[0], directory)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-__all__ = ["URL_VARIABLE", "Remote"]
+__all__ = ["Remote"]
 
-URL_VARIABLE = "TENSORACLE_CACHE_URL"
+_URL_VARIABLE = "TENSORACLE_CACHE_URL"
 
 
 class Remote:
@@ -20,14 +20,14 @@ class Remote:
 
             self._files, self._root = url_to_fs(url)
         except ModuleNotFoundError:
-            self.outage = f"{URL_VARIABLE} is set, but fsspec is not installed: hatch-tensoracle[fsspec] brings it"
+            self.outage = f"{_URL_VARIABLE} is set, but fsspec is not installed: hatch-tensoracle[fsspec] brings it"
         except Exception as error:  # noqa: BLE001 - whatever the file system raises
             self._fail(error)
 
     @classmethod
     def named(cls, kind: str) -> Remote | None:
         """The directory of this kind below the variable TENSORACLE_CACHE_URL, None if that is not set."""
-        url = os.environ.get(URL_VARIABLE)
+        url = os.environ.get(_URL_VARIABLE)
         return cls(f"{url.rstrip('/')}/{kind}") if url else None
 
     def read(self, names: Sequence[str]) -> dict[str, bytes]:
@@ -56,5 +56,5 @@ class Remote:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        url = os.environ.get(URL_VARIABLE)
+        url = os.environ.get(_URL_VARIABLE)
         self.outage = f"{url}: {type(error).__name__}: {error}".rstrip(": ")

@@ -36,14 +36,14 @@ def write_bundle(bundle: Bundle, manifest: bytes, files: Mapping[str, bytes], di
         (directory / name).parent.mkdir(exist_ok=True)
         (directory / name).write_bytes(data)
     (directory / "bundle.json").write_bytes(manifest)
-    for name, text in render_bundle(bundle, len(manifest)).items():
+    for name, text in render_bundle(bundle).items():
         (directory / name).write_text(text, encoding="utf-8")
 
 
-def render_bundle(bundle: Bundle, manifest_size: int) -> dict[str, str]:
+def render_bundle(bundle: Bundle) -> dict[str, str]:
     """The sources that embed the bundle, by name: bundle.cpp and a cubins_N.cpp for every 16 MiB of cubins.
 
-    `manifest_size` is in bytes. Their paths are relative to the bundle directory. They are to be linked in this order.
+    Their paths are relative to the bundle directory. They are to be linked in this order.
     """
     parts = _parts(bundle)
     places = {code.file: f"tensoracle_cubins_{i} + {at}" for i, part in enumerate(parts) for code, at in part}
@@ -56,7 +56,6 @@ def render_bundle(bundle: Bundle, manifest_size: int) -> dict[str, str]:
             entries="\n".join(_entry(i, entry) for i, entry in enumerate(bundle.entries)),
             entry_count=len(bundle.entries),
             digest=bundle.digest,
-            manifest_size=manifest_size,
             tunings=_tunings(bundle),
             tuning_table="kTUNINGS" if bundle.tuning else "nullptr",
             tuning_count=len(bundle.tuning),

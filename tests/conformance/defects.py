@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DEFECTS", "EXECUTING", "SLOW", "Defect"]
+__all__ = ["DEFECTS", "SLOW", "Defect"]
 
 EXECUTING = (
     *("capture", "supported-types", "wrong-ranks", "execution", "shapes", "contexts", "empty", "tactics"),

@@ -39,7 +39,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-__all__ = ["EPSILON", "FLOOR", "ROUNDOFF", "matmul_bias_gelu", "rms_norm", "worst"]
+__all__ = ["EPSILON", "matmul_bias_gelu", "rms_norm", "worst"]
 
 U = 2.0**-24
 ROUNDOFF = {"fp16": 2.0**-11, "bf16": 2.0**-8, "fp32": U}

@@ -13,7 +13,6 @@ import pytest
 from testing.child import in_child
 
 from gpu.counting import CountingDriver
-from gpu.graphs import Graph
 from gpu.work import KINDS, Execution, session
 from hatch_tensoracle.testing import Cuda, CudaError, Stream
 from hatch_tensoracle.testing.cuda import CaptureMode
@@ -32,9 +31,7 @@ def test_first_enqueue_is_captured_replayed_and_updated(library: Path, kind: str
     with session(library) as at:
         execution = Execution(at, kind, shape_of(kind))
         stream = at.context.create_stream()
-        graph = Graph(at.cuda)
-        with graph.capture(stream, mode):
-            execution.enqueue(stream)  # loads the kernels
+        graph = stream.graph_of(lambda: execution.enqueue(stream), mode)  # loads the kernels
         for seed in (1, 20, 30):
             execution.fill(seed)
             graph.launch(stream)
@@ -43,8 +40,7 @@ def test_first_enqueue_is_captured_replayed_and_updated(library: Path, kind: str
         before = execution.inputs + execution.outputs
         execution.allocate()  # other addresses: the old ones are not freed
         assert not {each.address for each in before} & {each.address for each in execution.inputs + execution.outputs}
-        with graph.capture(stream, mode):
-            execution.enqueue(stream)
+        stream.update(graph, lambda: execution.enqueue(stream), mode)
         execution.fill(40)
         graph.launch(stream)
         stream.synchronize()

@@ -39,10 +39,10 @@ def record_of(spec: KernelSpec) -> KernelRecord:
     return variant.record
 
 
-def compile_here(spec: KernelSpec, target: str = "sm86", *, debug: bool = False) -> Compiled:
-    """Compile in this process what a worker would compile."""
+def compile_here(spec: KernelSpec, *, debug: bool = False) -> Compiled:
+    """Compile for sm86 in this process what a worker would compile."""
     (variant,) = make_variants([spec])
-    job = variant.job(parse_target(target), toolchain().ptxas)
+    job = variant.job(parse_target("sm86"), toolchain().ptxas)
     if debug:
         object.__setattr__(job, "options", (*job.options, ("debug", True)))
     return compile_job(job)

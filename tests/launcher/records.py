@@ -111,7 +111,7 @@ def write_bundle(entries: Sequence[Entry], directory: Path) -> None:
         "namespace tensoracle {\n"
         + "\n".join(tables)
         + _table("EntryRecord", "kENTRIES", rows)
-        + 'BundleRecord const kBUNDLE = {"by hand", "", 0, '
+        + 'BundleRecord const kBUNDLE = {"by hand", "", '
         + f"{'kENTRIES' if rows else 'nullptr'}, {len(rows)}, nullptr, 0}};\n}}\n"
     )
 

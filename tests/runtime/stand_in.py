@@ -48,7 +48,6 @@ def tensor(  # noqa: PLR0913 - what a tensor has
     values: Sequence[Sequence[Sequence[int]]] = (),
     location: str = "DEVICE",
     aliased: str | None = None,
-    tensor_format: str = "LINEAR",
     contents: Sequence[int | str] = (),
 ) -> dict[str, Any]:
     """One tensor of a plan; `mode` is `INPUT` or `OUTPUT`.
@@ -66,14 +65,13 @@ def tensor(  # noqa: PLR0913 - what a tensor has
         "values": [list(map(list, profile)) for profile in values],
         "location": "HOST" if values or contents else location,
         "aliased": aliased,
-        "format": tensor_format,
         "contents": list(contents),
     }
 
 
-def plan(tensors: Mapping[str, Mapping[str, Any]], *, workspace: int = 0, name: str = "stand-in") -> bytes:
+def plan(tensors: Mapping[str, Mapping[str, Any]], *, workspace: int = 0) -> bytes:
     """A serialised engine that `Runtime` takes; `workspace` in bytes, for each element of all inputs."""
-    return MAGIC + json.dumps({"tensors": tensors, "workspace": workspace, "name": name}).encode()
+    return MAGIC + json.dumps({"tensors": tensors, "workspace": workspace}).encode()
 
 
 class TensorIOMode(enum.Enum):
@@ -277,7 +275,6 @@ class ICudaEngine:
         engine.runtime = runtime
         engine.tensors = description["tensors"]
         engine.workspace = description["workspace"]
-        engine.name = description["name"]
         return engine
 
     def __del__(self) -> None:
@@ -292,11 +289,6 @@ class ICudaEngine:
     def num_optimization_profiles(self) -> int:
         """[py] "This is always at least 1."."""
         return max((len(t["profiles"] or t["values"]) for t in self.tensors.values()), default=0) or 1
-
-    @property
-    def device_memory_size_v2(self) -> int:
-        """[py] "The amount of device memory required by an IExecutionContext.", here for the largest profile."""
-        return max(map(self.get_device_memory_size_for_profile_v2, range(self.num_optimization_profiles)))
 
     def get_device_memory_size_for_profile_v2(self, profile_index: int) -> int:
         """[py]."""
@@ -327,13 +319,9 @@ class ICudaEngine:
         """[py] "Determine whether a tensor is read or written by infer_shapes."."""
         return bool(self.tensors[name]["values"] or self.tensors[name]["contents"])
 
-    def get_tensor_format(self, name: str, profile_index: int = 0) -> TensorFormat:  # noqa: ARG002 - the same in every profile
-        """[py]."""
-        return TensorFormat[self.tensors[name]["format"]]
-
-    def get_tensor_format_desc(self, name: str, profile_index: int = 0) -> str:  # noqa: ARG002 - the same in every profile
-        """[py] "Row major linear FP32 format" is one of its examples."""
-        return f"{self.tensors[name]['format']} {self.tensors[name]['dtype']}"
+    def get_tensor_format(self, name: str, profile_index: int = 0) -> TensorFormat:  # noqa: ARG002 - the binding's
+        """[py]; the same of every tensor."""
+        return TensorFormat.LINEAR
 
     def get_tensor_profile_shape(self, name: str, profile_index: int) -> list[Dims]:
         """[py] "Get the minimum/optimum/maximum dimensions for a particular tensor under an optimization profile."."""
@@ -572,10 +560,6 @@ class IExecutionContext:
         self._addresses[name] = memory
         return True
 
-    def get_tensor_address(self, name: str) -> int:
-        """[h] nullptr until it is set."""
-        return self._addresses.get(name, 0)
-
     def set_output_allocator(self, name: str, output_allocator: IOutputAllocator | None) -> bool:
         """[py] "Pass None to unset the output allocator.".
 
@@ -627,7 +611,7 @@ class IExecutionContext:
         if self._is_user_managed and not self._memory and self.update_device_memory_size_for_shapes():
             return self._refuse("no device memory is set")
         if self._cache is not None:
-            self._cache.add(f"{self.engine.name} {sorted(self._shapes.items())}")
+            self._cache.add(f"stand-in {sorted(self._shapes.items())}")
         return all(
             self._allocate(name, allocator, stream_handle) for name, allocator in self._allocators.items() if allocator
         )

@@ -59,12 +59,12 @@ class Kernels:
 
 
 class Launches:
-    """A work that is a number of launches."""
+    """A work that is one launch."""
 
     size = 100
 
-    def __init__(self, kernels: Kernels, count: int = 1, refusal: str | None = None) -> None:
-        self._kernels, self._refusal, self.count = kernels, refusal, count
+    def __init__(self, kernels: Kernels, refusal: str | None = None) -> None:
+        self._kernels, self._refusal = kernels, refusal
         self.is_closed = False
 
     def refusal(self, stream: int) -> str | None:
@@ -75,7 +75,7 @@ class Launches:
     def enqueue(self, addresses: Mapping[str, int], stream: int) -> None:
         """Launch."""
         assert stream == self._kernels.stream.handle
-        self._kernels.launch(addresses["x"], count=self.count)
+        self._kernels.launch(addresses["x"])
 
     def close(self) -> None:
         """Remember it."""

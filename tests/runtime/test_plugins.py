@@ -181,8 +181,8 @@ def unresolved(directory: Path) -> Path:
     ("make", "message"),
     [
         (missing, "cannot be read: No such file or directory"),
-        (a_directory, "is not a file"),
-        (a_pipe, "is not a file"),
+        (a_directory, "cannot be read: is not a regular file"),
+        (a_pipe, "cannot be read: is not a regular file"),
         (no_elf, "is not a readable ELF file"),
         (without_creators, "is no plugin library: it does not export getCreators"),
         (without_any, "is no plugin library: it does not export getCreators and setLoggerFinder"),

@@ -34,9 +34,9 @@ def launch(driver: FakeDriver, kernel: ctypes.c_void_p, stream: Stream, grid: tu
     driver.call("cuLaunchKernel", kernel, *numbers, ctypes.c_void_p(stream.handle), addresses, None)
 
 
-def us(blocks: int, threads: int = 128) -> float:
+def us(blocks: int) -> float:
     """What a launch takes: a microsecond, and a nanosecond a thread of what each of four multiprocessors runs."""
-    return 1 + -(-blocks // 4) * threads / 1000
+    return 1 + -(-blocks // 4) * 128 / 1000
 
 
 def recorded(driver: FakeDriver, stream: Stream) -> Event:
@@ -92,15 +92,11 @@ def test_a_graph_is_updated_to_launches_of_the_same_kernels(cubin: bytes) -> Non
         graph = stream.graph_of(lambda: launch(driver, kernel, stream))
 
         def update(launches: int) -> None:
-            stream.begin_capture()
-            for _ in range(launches):
-                launch(driver, kernel, stream, grid=(8, 1, 1))
-            captured = ctypes.c_void_p()
-            driver.call("cuStreamEndCapture", ctypes.c_void_p(stream.handle), ctypes.byref(captured))
-            try:
-                driver.call("cuGraphExecUpdate", ctypes.c_void_p(graph.handle), captured, (ctypes.c_uint64 * 3)())
-            finally:
-                driver.call("cuGraphDestroy", captured)
+            def enqueue() -> None:
+                for _ in range(launches):
+                    launch(driver, kernel, stream, grid=(8, 1, 1))
+
+            stream.update(graph, enqueue)
 
         update(1)
         fails("GRAPH_EXEC_UPDATE_FAILURE", update, 2)

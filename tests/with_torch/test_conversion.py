@@ -73,12 +73,12 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
         assert torch.equal(bits(tensor), bits(expected[name])), name
 
 
-def of_type(name: str, shape: tuple[int, ...] = (5, 7)) -> Any:
+def of_type(name: str) -> Any:
     """Random bits as a tensor; booleans are 0 or 1."""
     type_ = getattr(torch, name)
     size = torch.empty((), dtype=type_).element_size()
     generator = torch.Generator().manual_seed(len(name))
-    drawn = torch.randint(0, 2 if name == "bool" else 256, (*shape, size), dtype=torch.uint8, generator=generator)
+    drawn = torch.randint(0, 2 if name == "bool" else 256, (5, 7, size), dtype=torch.uint8, generator=generator)
     return drawn.view(type_).squeeze(-1)
 
 

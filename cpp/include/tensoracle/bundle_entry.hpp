@@ -113,8 +113,7 @@ struct TuningRecord {
 
 struct BundleRecord {
   char const* digest;    // of the bundle: 64 hexadecimal digits
-  char const* manifest;  // bundle.json, byte for byte
-  std::size_t manifestSize;
+  char const* manifest;  // bundle.json, byte for byte: named here so that linkers keep it for inspection
   EntryRecord const* entries;
   std::size_t entryCount;
   TuningRecord const* tunings;
@@ -130,6 +129,6 @@ static_assert(sizeof(CodeRecord) == 72, "the generator of bundle.cpp writes Code
 static_assert(sizeof(EntryRecord) == 64, "the generator of bundle.cpp writes EntryRecord by position");
 static_assert(sizeof(TunedRangeRecord) == 16, "the generator of bundle.cpp writes TunedRangeRecord by position");
 static_assert(sizeof(TuningRecord) == 64, "the generator of bundle.cpp writes TuningRecord by position");
-static_assert(sizeof(BundleRecord) == 56, "the generator of bundle.cpp writes BundleRecord by position");
+static_assert(sizeof(BundleRecord) == 48, "the generator of bundle.cpp writes BundleRecord by position");
 
 }  // namespace tensoracle

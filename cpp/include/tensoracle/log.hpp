@@ -1,10 +1,6 @@
 // Messages to the loggers of the runtimes that loaded the library.
 #pragma once
 
-#include <exception>
-#include <string>
-
-#include "tensoracle/error.hpp"
 #include "tensoracle/plugin_abi.hpp"
 
 namespace tensoracle {

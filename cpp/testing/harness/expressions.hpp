@@ -5,7 +5,6 @@
 #include <deque>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 #include "tensoracle/plugin_abi.hpp"
 
