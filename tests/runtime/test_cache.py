@@ -256,6 +256,8 @@ def test_a_cache_that_can_only_be_read_is_read(
 ) -> None:
     monkeypatch.setenv("TENSORACLE_CACHE_DIR", str(read_only))
     cache = EngineCache()
+    save(cache)
+    cache.load(CONDITIONS)  # which imports what the other user may be kept from
     save(cache, age=1000)
     before = cache.engines()
     for path in (read_only, *read_only.rglob("*")):
