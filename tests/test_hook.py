@@ -123,8 +123,7 @@ def called(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def moved(flat: Built, called: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of `flat`, built again with all else changed: stale files in the tree, broken tools first on PATH."""
-    project = tmp_path_factory.mktemp("moved") / "ein Projekt [für, 日本; 'x' $HOME"
-    flat.project.rename(project)
+    project = copied(flat.project, tmp_path_factory.mktemp("moved") / "ein Projekt [für, 日本; 'x' $HOME")
     places = {name: project.with_name(f"{name}, [;") for name in ("TMPDIR", "HOME", "TENSORACLE_CACHE_DIR")}
     for place in places.values():
         place.mkdir()
@@ -143,10 +142,7 @@ def moved(flat: Built, called: Path, tmp_path_factory: pytest.TempPathFactory) -
         "PYTHONHASHSEED": "1",
         "TENSORACLE_JOBS": "1",
     }
-    try:
-        return hatchling_build(project, project.with_name("dist"), variables=variables, umask=0o077).artifact
-    finally:
-        project.rename(flat.project)
+    return hatchling_build(project, project.with_name("dist"), variables=variables, umask=0o077).artifact
 
 
 def test_directory_user_locale_time_zone_umask_jobs_and_cold_caches_make_no_difference(
