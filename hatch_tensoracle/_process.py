@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 import shlex
@@ -15,6 +16,9 @@ from pathlib import Path
 from hatch_tensoracle.errors import BuildError
 
 __all__ = ["cxx_compiler", "run", "tool_of"]
+
+_GRACE = 10.0
+"""Seconds in which a tool that is to end may do so by itself."""
 
 
 def run(
@@ -43,13 +47,27 @@ def run(
         try:
             output, _ = process.communicate()
         except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
+            _end(process)
             raise
     if process.returncode:
         shown = shlex.join(arguments)
         message = f"{what} failed with status {process.returncode}:\n  {shown}\n{textwrap.indent(output.strip(), '  ')}"
         raise BuildError(message, remedy=remedy)
     return subprocess.CompletedProcess(arguments, process.returncode, output)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a tool with all that it has started, and return when none of them has its output open any more.
+
+    Ninja, which has each compiler in a process group of its own, passes SIGTERM on to them and waits; of SIGKILL it
+    would hear nothing.
+    """
+    with contextlib.suppress(ProcessLookupError):  # it ended by itself
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.communicate(timeout=_GRACE)
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def tool_of(distribution: str, name: str) -> Path:

@@ -10,13 +10,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+TERMINAL = ("COLUMNS", "FORCE_COLOR", "LINES", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
+"""Variables by which rich takes what is no terminal for one, or for another."""
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _cold_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What earlier runs and the user have cached has no part in the tests."""
+def _alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What earlier runs and the user have cached has no part in the tests, nor has what the terminal is like."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TENSORACLE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("PIP_DISABLE_PIP_VERSION_CHECK", "1")  # once a week it would ask the index
+        for name in TERMINAL:
+            patch.delenv(name, raising=False)
         yield
 
 

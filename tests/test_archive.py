@@ -6,7 +6,6 @@ import io
 import os
 import stat
 import struct
-import time
 import tracemalloc
 import zipfile
 from collections.abc import Mapping
@@ -211,9 +210,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path, kind: str) -> None:
         path.mkdir()
     else:
         path.symlink_to("/dev/zero")
-    started = time.monotonic()
-    assert "is not a regular file" in refused(path)
-    assert time.monotonic() - started < 5
+    assert "is not a regular file" in refused(path)  # nobody ever writes to the pipe, and the device has no end
 
 
 def test_a_file_whose_size_is_a_lie_is_refused(good: Path) -> None:

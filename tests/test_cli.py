@@ -82,7 +82,7 @@ def test_build_prints_the_library_to_stdout_and_its_progress_to_stderr(
     built: subprocess.CompletedProcess[str], digest: str
 ) -> None:
     assert built.stdout == f"build/flat/libflat.so: bundle {digest}\n"
-    lines = built.stderr.splitlines()
+    lines = [line for line in built.stderr.splitlines() if not line.startswith("still ")]  # as a slow machine says
     assert lines[0] == "compiling 1 kernels for sm86"
     assert lines[1].startswith("[1/1] negate#0 sm86: ")
     assert lines[2:] == ["building flat/libflat.so", "inspecting flat/libflat.so"]
@@ -308,9 +308,10 @@ def test_the_script_says_its_version() -> None:
 
 def test_reader_that_goes_away_ends_the_program_quietly(output: Path) -> None:
     command = [sys.executable, "-m", "hatch_tensoracle", "inspect", "--format", "json", str(output / "bundle")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        process.stdout.close()
-        assert process.wait() == 128 + signal.SIGPIPE
-        assert process.stderr is not None
-        assert not process.stderr.read()
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")

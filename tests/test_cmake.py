@@ -56,7 +56,7 @@ class Kept:
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory, tiny_bundle: Path) -> Kept:
+def begun(tmp_path_factory: pytest.TempPathFactory, tiny_bundle: Path) -> Kept:
     """Built once."""
     root = tmp_path_factory.mktemp("kept")
     (root / "source").mkdir()
@@ -65,6 +65,13 @@ def kept(tmp_path_factory: pytest.TempPathFactory, tiny_bundle: Path) -> Kept:
     kept.write(1, 1_000_000_000)
     assert "Configuring done" in kept.build()
     return kept
+
+
+@pytest.fixture
+def kept(begun: Kept) -> Kept:
+    """Built as it is, whatever another test has changed."""
+    begun.build()
+    return begun
 
 
 def compiled(printed: str) -> set[str]:

@@ -13,7 +13,6 @@ import sys
 import tarfile
 import tempfile
 import textwrap
-import time
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ from pathlib import Path
 
 import pytest
 from helpers.projects import Environment, Outcome, build_with, contents, copied, edit, hatchling_build, pip_wheel, tree
+from helpers.waiting import is_running, wait_until
 
 from hatch_tensoracle import inspect_wheel
 from hatch_tensoracle.inspection import check_library
@@ -123,8 +123,7 @@ def called(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def moved(flat: Built, called: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of `flat`, built again with all else changed: stale files in the tree, broken tools first on PATH."""
-    project = tmp_path_factory.mktemp("moved") / "ein Projekt [für, 日本; 'x' $HOME"
-    flat.project.rename(project)
+    project = copied(flat.project, tmp_path_factory.mktemp("moved") / "ein Projekt [für, 日本; 'x' $HOME")
     places = {name: project.with_name(f"{name}, [;") for name in ("TMPDIR", "HOME", "TENSORACLE_CACHE_DIR")}
     for place in places.values():
         place.mkdir()
@@ -143,10 +142,7 @@ def moved(flat: Built, called: Path, tmp_path_factory: pytest.TempPathFactory) -
         "PYTHONHASHSEED": "1",
         "TENSORACLE_JOBS": "1",
     }
-    try:
-        return hatchling_build(project, project.with_name("dist"), variables=variables, umask=0o077).artifact
-    finally:
-        project.rename(flat.project)
+    return hatchling_build(project, project.with_name("dist"), variables=variables, umask=0o077).artifact
 
 
 def test_directory_user_locale_time_zone_umask_jobs_and_cold_caches_make_no_difference(
@@ -295,7 +291,8 @@ def test_two_libraries_of_one_wheel_are_built_each_from_its_own_files(tmp_path: 
 def test_a_wheel_holds_ptx_that_was_asked_for(tmp_path: Path) -> None:
     project = copied("flat", tmp_path / "project")
     edit(project / "pyproject.toml", 'targets = ["sm86"]', 'targets = ["sm86"]\nptx = "sm80"')
-    outcome = pip_wheel(project, tmp_path / "dist")
+    # Other tests may have built the same.
+    outcome = pip_wheel(project, tmp_path / "dist", variables={"TENSORACLE_CACHE_DIR": str(tmp_path / "cache")})
     assert "tensoracle: compiling 1 kernels for sm86, sm80 PTX" in outcome.stdout + outcome.stderr
     assert set(contents(outcome.artifact)) == FLAT_MEMBERS
     (bundle,) = inspect_wheel(outcome.artifact).values()
@@ -490,9 +487,20 @@ def test_an_error_in_cpp_shows_the_compilers_own_lines(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_leaves_no_process_and_no_file(tmp_path: Path) -> None:
-    project, temporary = copied("flat", tmp_path / "project"), tmp_path / "tmp"
+    """The compiler writes a temporary file, as g++ does, and never comes to an end."""
+    project, temporary, compiler = copied("flat", tmp_path / "project"), tmp_path / "tmp", tmp_path / "c++"
     temporary.mkdir()
     before = tree(project)
+    told = tmp_path / "compiling"
+    script = f"""
+        #!/bin/sh
+        case "$*" in
+          *negate.cpp*) mktemp; echo $$ > '{told}'; exec sleep 1000;;
+        esac
+        exec g++ "$@"
+    """
+    compiler.write_text(textwrap.dedent(script).lstrip())
+    compiler.chmod(0o755)
     program = """
         import signal
         from hatchling.cli import hatchling
@@ -503,18 +511,17 @@ def test_ctrl_c_leaves_no_process_and_no_file(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(program), *arguments],
         cwd=project,
-        env=os.environ | {"TMPDIR": str(temporary)},
+        env=os.environ | {"TMPDIR": str(temporary), "CXX": str(compiler)},
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    while not any(temporary.rglob("*.s")):  # which g++ has its compiler write
-        assert process.poll() is None
-        time.sleep(0.01)
+    wait_until(lambda: process.poll() is not None or (told.is_file() and told.read_text()), "a compiler at work")
+    assert process.poll() is None
     os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(30) != 0
-    time.sleep(0.2)  # who still ran would write
+    assert process.wait() != 0
+    compiling = int(told.read_text())
+    wait_until(lambda: not (is_running(compiling) or processes_below(temporary)), "the end of all that it has started")
     assert (tree(project), tree(temporary)) == (before, {})
-    assert processes_below(temporary) == []
 
 
 def processes_below(directory: Path) -> list[str]:

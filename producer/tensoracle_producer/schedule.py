@@ -92,19 +92,25 @@ def _submit(executor: Executor, compile_: Callable[[Job], Compiled], job: Job) -
 def _as_they_end(tasks: Mapping[Future[Compiled], Task], progress: Callable[[str], None]) -> Iterator[Future[Compiled]]:
     since: dict[Future[Compiled], float] = {}
     pending = set(tasks)
-    while pending:
+
+    def note() -> float:
         now = time.monotonic()
         for future in pending:
             if future.running():
                 since.setdefault(future, now)
+        return now
+
+    while pending:
+        note()
         ended, pending = wait(pending, timeout=_PATIENCE, return_when=FIRST_COMPLETED)
         yield from ended
         if not ended:
-            now = time.monotonic()
-            running = (
+            now = note()  # one may have begun just after the last time
+            running = [
                 f"{tasks[future].label} for {now - since[future]:.0f} s" for future in since if future in pending
-            )
-            progress(f"still compiling: {', '.join(running)}")
+            ]
+            # Some executors, Dask's for one, do not say what is running.
+            progress(f"still compiling: {', '.join(running) or f'{len(pending)} left'}")
 
 
 def _result(future: Future[Compiled]) -> Compiled | Exception:

@@ -50,7 +50,7 @@ DEFECTS = {
     "FailsOnEmpty": Defect(("empty",), r"empty input of \(0, 64\): accepted when .*\n  there are no elements"),
     "LaunchesOnEmpty": Defect(("empty",), r"launches copy for inputs of \(0, 64\): no output has elements"),
     "CrashesOnEmpty": Defect(("empty",), "the process was killed by SIGSEGV"),
-    "HangsOnEmpty": Defect(("empty",), "the process hung for 15 s"),
+    "HangsOnEmpty": Defect(("empty",), "the process hung for 30 s"),
     "FailsOnTactic": Defect(("tactics",), "enqueue returned 1\n  tactic 2 cannot be executed"),
     "LeaksMemory": Defect(("repetition",), "keeps 12800 bytes of device memory after 50 times"),
     "SharesArguments": Defect(("threads",), "launches something else when several threads execute"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from helpers import kernels
 
 from hatch_tensoracle.targets import parse_target
-from tensoracle_producer import KernelSpec, Pointer, compile_bundle
+from tensoracle_producer import KernelSpec, Pointer, compile_bundle, schedule
 from tensoracle_producer import cache as cache_module
 from tensoracle_producer.cache import CubinCache
 from tensoracle_producer.compiler import Compiled
@@ -23,6 +24,7 @@ SPEC = KernelSpec(kernels.scaled, name="scaled", arguments=[Pointer("fp32")])
 @pytest.fixture(autouse=True)
 def cache_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TENSORACLE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(schedule, "_PATIENCE", 3600.0)  # or a slow machine would have more lines of progress
     return tmp_path / "cache" / "cubins"
 
 
@@ -108,9 +110,11 @@ def test_the_files_that_were_not_used_for_longest_go_first(
     (variant,) = make_variants([SPEC])
     jobs = [variant.job(parse_target(target), toolchain.ptxas) for target in ("sm75", "sm80", "sm86")]
     compiled = Compiled(cubin=bytes(1000), symbol="k", ptx_target="", dynamic_shared=0, scratch=0, seconds=0.0)
-    for job in jobs:
+    for age, job in zip((3000, 2000, 1000), jobs, strict=True):
+        before = set(cache_directory.glob("*"))
         cache.put(job, compiled)
-        time.sleep(0.05)  # file systems count in ticks
+        (file,) = set(cache_directory.iterdir()) - before
+        os.utime(file, (time.time() - age,) * 2)
     assert cache.get(jobs[:1]) == [compiled]  # so the second is the oldest
     size = sum(file.stat().st_size for file in cache_directory.iterdir())
     monkeypatch.setattr(cache_module, "_LIMIT", size - 1)

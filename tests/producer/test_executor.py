@@ -35,6 +35,7 @@ TARGETS = ["sm86", "sm120"]
 @pytest.fixture(autouse=True)
 def cold_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TENSORACLE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(schedule_module, "_PATIENCE", 3600.0)  # or a slow machine would have more lines of progress
 
 
 @pytest.fixture(scope="module")
@@ -170,10 +171,11 @@ def _die(flag: Path, once: bool, fn: Any, *args: Any, **kwargs: Any) -> Any:  # 
 
 
 @pytest.fixture(scope="module")
-def dask() -> Iterator[Executor]:
-    """Two workers of Dask, each in a process."""
+def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Executor]:
+    """Two workers of Dask, each in a process. Their usual directory is that of all the user's processes."""
     distributed: Any = importlib.import_module("distributed")
-    options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.CRITICAL}
+    options: dict[str, Any] = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.CRITICAL}
+    options["local_directory"] = tmp_path_factory.mktemp("dask")
     with (
         distributed.LocalCluster(n_workers=2, processes=True, **options) as cluster,
         distributed.Client(cluster) as client,

@@ -8,11 +8,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from helpers.waiting import is_running, wait_until
 
 from tensoracle_producer.workers import PrintedError, WorkerDiedError, WorkerPool
 
@@ -28,13 +28,6 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give a temporary directory of the test's own, to see what is left in it."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
-
-
-def is_running(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_a_task_runs_in_another_process_that_is_used_again(pool: WorkerPool) -> None:
@@ -116,15 +109,14 @@ def test_a_file_of_a_worker_that_was_killed_does_not_outlive_the_pool(temporary:
 
 def test_an_error_ends_the_pool_without_waiting(temporary: Path) -> None:
     """As a keyboard interrupt does while kernels are compiled; children of the workers end too."""
-    start = time.monotonic()
     with pytest.raises(KeyboardInterrupt), WorkerPool(2) as pool:  # noqa: PT012 - the error is raised inside
-        futures = [pool.submit(subprocess.call, ["sleep", "60"]) for _ in range(6)]
-        while len(children := sleeping(temporary)) < 2:
-            time.sleep(0.01)
+        futures = [pool.submit(subprocess.call, ["sleep", "1000"]) for _ in range(6)]
+        wait_until(lambda: len(sleeping(temporary)) == 2, "two tasks at work")
+        children = sleeping(temporary)
         raise KeyboardInterrupt
-    assert time.monotonic() - start < 30
-    assert all(future.done() for future in futures)
-    assert not any(is_running(child) for child in children)
+    assert [future.cancelled() for future in futures] == [False] * 2 + [True] * 4
+    assert all(isinstance(future.exception(), WorkerDiedError) for future in futures[:2])
+    wait_until(lambda: not any(map(is_running, children)), "the end of what the workers had started")
     assert list(temporary.iterdir()) == []
 
 

@@ -1,14 +1,13 @@
 """Opens engines of TensorRT's stand-in; as a program, in a process of its own, and tells how it went.
 
-`python opening.py JOURNAL GO SECONDS`: waits for the file GO, opens, and prints whether it built. The graph function
-writes its process into JOURNAL and takes SECONDS.
+`python opening.py JOURNAL GO END`: makes a file `ready-*` beside GO, waits for GO, opens, and prints whether it built.
+The graph function writes its process into JOURNAL, and waits for the file END.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +15,8 @@ from typing import Any
 from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from helpers.waiting import wait_until
 
 from hatch_tensoracle.runtime import engine
 from hatch_tensoracle.runtime.engine import EngineHandle, open_engine
@@ -51,21 +52,21 @@ def opened_example(graph: Callable[[Any], object] = lambda _network: None, **opt
         return open_engine(graph, wanted.pop("declaration"), **wanted)
 
 
-def main(journal: Path, go: Path, seconds: float) -> None:
+def main(journal: Path, go: Path, end: Path) -> None:
     """See above."""
 
     def graph(_network: object) -> None:
         with journal.open("a") as file:
             file.write(f"{os.getpid()}\n")
-        time.sleep(seconds)
+        wait_until(end.exists, "the end of the build")
 
     sys.modules["tensorrt"] = stand_in
-    while not go.exists():
-        time.sleep(0.001)
+    go.with_name(f"ready-{os.getpid()}").touch()
+    wait_until(go.exists, "the word to begin")
     handle = opened_example(graph)
     assert handle.engine.num_io_tensors == len(TENSORS)
     print(handle.was_built)  # noqa: T201 - the answer
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3]))
+    main(*map(Path, sys.argv[1:]))

@@ -18,10 +18,11 @@ import enum
 import json
 import math
 import re
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-__all__ = ["FAILING", "JOURNAL", "fresh", "plan", "tensor"]
+__all__ = ["FAILING", "JOURNAL", "LIVE", "fresh", "plan", "tensor"]
 
 __version__ = "11.2.1.2"
 MAGIC = b"stand-in plan\n"
@@ -31,6 +32,8 @@ JOURNAL: list[tuple[Any, ...]] = []
 """Each call that changes something, in order: the method and its arguments; `del` and a class when an object goes."""
 FAILING: set[tuple[str, ...]] = set()
 """Calls that shall fail although nothing is wrong: `("set_input_shape", "x")`, `("execute_async_v3",)`."""
+LIVE: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Objects that the journal will say of when they go."""
 
 
 def fresh() -> None:
@@ -243,6 +246,7 @@ class Runtime:
     def __init__(self, logger: ILogger) -> None:
         self.logger = logger
         self.engine_host_code_allowed = False
+        LIVE.add(self)
 
     def __del__(self) -> None:
         JOURNAL.append(("del", "Runtime"))
@@ -275,6 +279,7 @@ class ICudaEngine:
         engine.runtime = runtime
         engine.tensors = description["tensors"]
         engine.workspace = description["workspace"]
+        LIVE.add(engine)
         return engine
 
     def __del__(self) -> None:
@@ -380,6 +385,7 @@ class IRuntimeCache:
     def _made(cls) -> IRuntimeCache:
         cache = cls()
         cache.kernels = Kernels()
+        LIVE.add(cache)
         return cache
 
     def __del__(self) -> None:
@@ -483,6 +489,7 @@ class IExecutionContext:
         context._shapes, context._addresses, context._allocators, context._memory = {}, {}, {}, 0
         context._kept_alive = []
         context._cache = None if config is None or config.cache is None else config.cache.kernels
+        LIVE.add(context)
         return context
 
     tensors: dict[str, dict[str, Any]]

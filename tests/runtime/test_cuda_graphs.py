@@ -188,7 +188,6 @@ def test_wrong_addresses_are_refused_and_the_graph_stays(
 
 
 def test_the_least_recently_used_graph_and_its_context_make_room(opened: Opener) -> None:
-    gc.collect()
     graphs = CudaGraphs(EngineExecution(opened(workspace=100, x=X, y=Y)), limit=2)
     for rows in (1, 2, 1):
         graphs.set_input_shapes({"x": (rows, 2)})
@@ -207,7 +206,6 @@ def test_the_least_recently_used_graph_and_its_context_make_room(opened: Opener)
 
 
 def test_what_makes_room_is_complete_on_the_stream_that_it_ran_on(opened: Opener, driver: Driver) -> None:
-    gc.collect()
     graphs = CudaGraphs(EngineExecution(opened(x=X, y=Y)), limit=1)
     graphs.set_input_shapes({"x": (4, 2)})
     graphs.enqueue(AT, stream=STREAM)
@@ -428,7 +426,6 @@ def test_another_thread_is_refused(graphs: CudaGraphs) -> None:
 
 
 def test_forgotten_graphs_go_with_their_contexts(opened: Opener) -> None:
-    gc.collect()
     graphs = CudaGraphs(EngineExecution(opened(**FIXED)))
     graphs.enqueue(AT, stream=STREAM)
     JOURNAL.clear()

@@ -140,33 +140,25 @@ def test_a_change_in_place_that_keeps_size_and_time_is_seen_by_refresh(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("age", "reads_of_two"),
+    ("fraction", "age", "reads_of_two"),
     [
-        pytest.param(0, 2, id="in the same tick"),
-        pytest.param(10**9, 1, id="a second old"),
-        pytest.param(-HOUR, 2, id="of the future, as after the clock went back"),
-        pytest.param(10**6 * HOUR, 1, id="before the epoch of computers"),
+        pytest.param(123_456_789, 0, 2, id="in the same tick"),
+        pytest.param(123_456_789, 20_000_000, 2, id="at the end of the longest tick"),
+        pytest.param(123_456_789, 20_000_001, 1, id="a tick old"),
+        pytest.param(123_456_789, -HOUR, 2, id="of the future, as after the clock went back"),
+        pytest.param(123_456_789, 10**6 * HOUR, 1, id="before the epoch of computers"),
+        pytest.param(0, 2 * 10**9, 2, id="2 s old where whole seconds are counted"),
+        pytest.param(0, 3 * 10**9, 1, id="3 s old where whole seconds are counted"),
     ],
 )
-def test_a_digest_is_remembered_only_if_a_later_change_would_show(
-    tmp_path: Path, reads: list[str], age: int, reads_of_two: int
+def test_a_digest_is_remembered_only_if_a_later_change_would_show(  # noqa: PLR0913, PLR0917 - fixtures and parameters
+    tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch, fraction: int, age: int, reads_of_two: int
 ) -> None:
-    file = weights(tmp_path / "a", age=age)
-    os.utime(file, ns=(file.stat().st_atime_ns, file.stat().st_mtime_ns // 10**9 * 10**9 + 123_456_789))
-    if age == 0:
-        file.write_bytes(b"weights")
-    weight_digests([file])
-    weight_digests([file])
-    assert reads == ["a"] * reads_of_two
-
-
-@pytest.mark.parametrize(("age", "reads_of_two"), [(1, 2), (3, 1)])
-def test_on_a_file_system_that_counts_seconds_a_tick_is_long(
-    tmp_path: Path, reads: list[str], age: int, reads_of_two: int
-) -> None:
+    """`fraction` is that of the second in which the file was changed, `age` before it is read: in nanoseconds."""
     file = weights(tmp_path / "a")
-    at = (time.time_ns() // 10**9 - age) * 10**9
+    at = 1_800_000_000 * 10**9 - age // 10**9 * 10**9 + fraction
     os.utime(file, ns=(at, at))
+    monkeypatch.setattr(time, "time_ns", lambda: at + age)
     weight_digests([file])
     weight_digests([file])
     assert reads == ["a"] * reads_of_two

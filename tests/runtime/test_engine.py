@@ -11,13 +11,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from helpers.waiting import wait_until
 
 from hatch_tensoracle.runtime import BuilderSettings, EngineBuild, EngineIO, InputShape, TensorSpec
 from hatch_tensoracle.runtime import engine as engine_module
@@ -395,7 +395,8 @@ def test_the_example_of_the_documentation_opens(weights: Path, monkeypatch: pyte
 
 
 def test_16_processes_build_one_engine_once(tmp_path: Path, cache: EngineCache) -> None:
-    children = started(tmp_path, 16, seconds=0.3)
+    children = started(tmp_path, 16)
+    (tmp_path / "end").touch()
     assert sorted(finished(child) for child in children) == ["False"] * 15 + ["True"]
     assert len((tmp_path / "journal").read_text().split()) == 1
     (saved,) = cache.engines()
@@ -403,30 +404,29 @@ def test_16_processes_build_one_engine_once(tmp_path: Path, cache: EngineCache) 
 
 
 def test_if_the_process_that_builds_dies_another_builds(tmp_path: Path) -> None:
-    children = started(tmp_path, 4, seconds=1)
-    journal = tmp_path / "journal"
-    while not journal.exists() or not journal.read_text().endswith("\n"):
-        time.sleep(0.01)
-    (builder,) = (child for child in children if child.pid == int(journal.read_text()))
+    children = started(tmp_path, 4)
+    builder = children.pop([child.pid for child in children].index(int((tmp_path / "journal").read_text())))
     builder.send_signal(signal.SIGKILL)
     builder.communicate()
-    others = [finished(child) for child in children if child is not builder]
-    assert sorted(others) == ["False", "False", "True"]
-    assert len(journal.read_text().split()) == 2
+    (tmp_path / "end").touch()
+    assert sorted(finished(child) for child in children) == ["False", "False", "True"]
+    assert len((tmp_path / "journal").read_text().split()) == 2
 
 
-def started(directory: Path, count: int, *, seconds: float) -> list[subprocess.Popen[str]]:
-    """Processes that open one engine at once."""
-    program, go = Path(__file__).with_name("opening.py"), directory / "go"
-    command = [sys.executable, str(program), str(directory / "journal"), str(go), str(seconds)]
+def started(directory: Path, count: int) -> list[subprocess.Popen[str]]:
+    """Processes that open one engine at once, of which one builds it, until there is a file called `end`."""
+    program, journal, go = Path(__file__).with_name("opening.py"), directory / "journal", directory / "go"
+    command = [sys.executable, str(program), str(journal), str(go), str(directory / "end")]
     children = [
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(count)
     ]
+    wait_until(lambda: len(list(directory.glob("ready-*"))) == count, "all processes ready")
     go.touch()
+    wait_until(lambda: journal.exists() and journal.read_text().endswith("\n"), "a process that builds")
     return children
 
 
 def finished(child: subprocess.Popen[str]) -> str:
-    stdout, stderr = child.communicate(timeout=120)
+    stdout, stderr = child.communicate()
     assert child.returncode == 0, stderr
     return stdout.strip()

@@ -689,7 +689,6 @@ def test_warming_up_executes_on_the_caller_s_buffers(execution: EngineExecution)
 
 
 def test_the_context_goes_before_the_engine(opened: Opener) -> None:
-    gc.collect()  # what other tests have left
     handle = opened(x=FIXED)
     with EngineExecution(handle) as execution:
         execution.enqueue({"x": 256}, stream=0)

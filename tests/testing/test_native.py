@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from helpers.waiting import wait_until
 
 from hatch_tensoracle.errors import BuildError
 from hatch_tensoracle.testing import native
@@ -33,7 +33,7 @@ def compilations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "CXX": str(compiler),
         "STUB_LOG": str(log),
         "STUB_VERSION": "1",
-        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "TENSORACLE_CACHE_DIR": str(tmp_path / "cache"),
         native.FLAGS_VARIABLE: "",
     }.items():
         monkeypatch.setenv(name, value)
@@ -88,8 +88,7 @@ def test_processes_at_once_compile_one_library(compilations: Path) -> None:
 def test_killed_compilation_leaves_nothing_that_is_used(compilations: Path) -> None:
     code = "from hatch_tensoracle.testing import native; native.build(native.HARNESS)"
     child = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
-    while not count(compilations):
-        time.sleep(0.01)
+    wait_until(lambda: count(compilations), "the compiler's start")
     os.killpg(child.pid, 9)
     child.wait()
     assert native.build(native.HARNESS).read_text() == "made"
@@ -104,7 +103,7 @@ def test_missing_compiler_is_named(compilations: Path, monkeypatch: pytest.Monke
 
 
 def test_failed_compilation_shows_the_compilers_lines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("TENSORACLE_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv(native.FLAGS_VARIABLE, "-no-such-option")
     with pytest.raises(BuildError, match="no-such-option"):
         native.build(native.HARNESS)
