@@ -20,6 +20,12 @@ def _cold_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another test has cached is made again."""
+    monkeypatch.setenv("TENSORACLE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+
+
 @pytest.fixture(scope="session")
 def example_project() -> Path:
     """The example's source tree, to be copied before anything is written below it."""
@@ -65,6 +71,13 @@ def example_wheel(tmp_path_factory: pytest.TempPathFactory, example_project: Pat
 def tiny_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle directory of one small kernel for sm86, sm89 and sm120."""
     return _compile_copy(tmp_path_factory.mktemp("tiny") / "bundle", ["sm86", "sm89", "sm120"])
+
+
+@pytest.fixture(scope="session")
+def cubin(tiny_bundle: Path) -> bytes:
+    """Its cubin for sm86, of 128 threads."""
+    (file,) = tiny_bundle.glob("cubins/*.sm86.cubin")
+    return file.read_bytes()
 
 
 @pytest.fixture(scope="session")

@@ -31,10 +31,7 @@ SPECS = [
 ]
 TARGETS = ["sm86", "sm120"]
 
-
-@pytest.fixture(autouse=True)
-def cold_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TENSORACLE_CACHE_DIR", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.fixture(scope="module")

@@ -37,12 +37,6 @@ pytestmark = pytest.mark.usefixtures("cache", "tensorrt")
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineCache:
-    monkeypatch.setenv("TENSORACLE_CACHE_DIR", str(tmp_path / "cache"))
-    return EngineCache()
-
-
-@pytest.fixture
 def weights(tmp_path: Path) -> Path:
     file = tmp_path / "model.safetensors"
     file.write_bytes(b"weights")
