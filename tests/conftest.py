@@ -20,12 +20,6 @@ def _cold_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What another test has cached is made again."""
-    monkeypatch.setenv("TENSORACLE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-
-
 @pytest.fixture(scope="session")
 def example_project() -> Path:
     """The example's source tree, to be copied before anything is written below it."""

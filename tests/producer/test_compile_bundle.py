@@ -30,7 +30,11 @@ COPY = KernelSpec(
     constants={"BLOCK": 64},
 )
 
-pytestmark = pytest.mark.usefixtures("own_cache")
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another test has compiled is compiled again."""
+    monkeypatch.setenv("TENSORACLE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
 
 
 def parameter_sizes(directory: Path, entry: Entry) -> list[int]:

@@ -31,7 +31,10 @@ SPECS = [
 ]
 TARGETS = ["sm86", "sm120"]
 
-pytestmark = pytest.mark.usefixtures("own_cache")
+
+@pytest.fixture(autouse=True)
+def cold_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENSORACLE_CACHE_DIR", str(tmp_path / "cache"))
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,11 @@ from tensoracle_producer.workers import WorkerPool
 FP32 = [Pointer("fp32")]
 INT32 = [Pointer("i32")]
 
-pytestmark = pytest.mark.usefixtures("own_cache")
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another test has compiled is compiled again."""
+    monkeypatch.setenv("TENSORACLE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
 
 
 @pytest.fixture(scope="module")
