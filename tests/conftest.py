@@ -34,8 +34,24 @@ def example_project() -> Path:
 @pytest.fixture(scope="session")
 def example_output(tmp_path_factory: pytest.TempPathFactory, example_project: Path) -> Path:
     """What `hatch-tensoracle build` makes of the example: `bundle/` and `example_plugin/libexample_plugin.so`."""
-    output = tmp_path_factory.mktemp("example-output")
-    command = [sys.executable, "-m", "hatch_tensoracle", "build", str(example_project), "--output", str(output)]
+    return _build(example_project, tmp_path_factory.mktemp("example-output"))
+
+
+@pytest.fixture(scope="session")
+def example_library(example_output: Path) -> Path:
+    """Its plugin library, with AddRmsNorm and MatmulBiasGelu."""
+    return example_output / "example_plugin" / "libexample_plugin.so"
+
+
+@pytest.fixture(scope="session")
+def all_fields(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library of the package `all_fields`, whose plugin AllFields tells the log what it was given."""
+    output = _build(ROOT / "tests" / "packages" / "all_fields", tmp_path_factory.mktemp("all-fields"))
+    return output / "all_fields" / "liball_fields.so"
+
+
+def _build(project: Path, output: Path) -> Path:
+    command = [sys.executable, "-m", "hatch_tensoracle", "build", str(project), "--output", str(output)]
     subprocess.run(command, check=True, capture_output=True)
     return output
 
@@ -54,6 +70,13 @@ def example_wheel(tmp_path_factory: pytest.TempPathFactory, example_project: Pat
 def tiny_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle directory of one small kernel for sm86, sm89 and sm120."""
     return _compile_copy(tmp_path_factory.mktemp("tiny") / "bundle", ["sm86", "sm89", "sm120"])
+
+
+@pytest.fixture(scope="session")
+def cubin(tiny_bundle: Path) -> bytes:
+    """Its cubin for sm86, of 128 threads."""
+    (file,) = tiny_bundle.glob("cubins/*.sm86.cubin")
+    return file.read_bytes()
 
 
 @pytest.fixture(scope="session")

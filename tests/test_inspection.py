@@ -531,12 +531,13 @@ def test_a_stripped_library_is_accepted(tiny_bundle: Path, library: Path, tmp_pa
     inspect_bundle(tiny_bundle, plugin=tmp_path / "libpkg.so")
 
 
-def test_the_examples_library_is_accepted_stripped_too(example_output: Path, tmp_path: Path) -> None:
+def test_the_examples_library_is_accepted_stripped_too(
+    example_output: Path, example_library: Path, tmp_path: Path
+) -> None:
     """What the launcher, CMake and the hook's own steps make."""
-    built = example_output / "example_plugin" / "libexample_plugin.so"
-    bundle = inspect_bundle(example_output / "bundle", plugin=built)
+    bundle = inspect_bundle(example_output / "bundle", plugin=example_library)
     assert len(bundle.entries) > 1
-    run(tool("strip"), "-o", tmp_path / "stripped.so", built)
+    run(tool("strip"), "-o", tmp_path / "stripped.so", example_library)
     assert inspect_bundle(example_output / "bundle", plugin=tmp_path / "stripped.so") == bundle
 
 

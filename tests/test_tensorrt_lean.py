@@ -11,12 +11,6 @@ from helpers.tensorrt import LEAN, RTX, Result, run_tensorrt
 REFUSAL = "AddRmsNorm: createPlugin: field epsilon is -1; it must be in [0, 3.4028235e+38]"
 
 
-@pytest.fixture(scope="module")
-def library(example_output: Path) -> Path:
-    """The example's library."""
-    return example_output / "example_plugin" / "libexample_plugin.so"
-
-
 def refused(runtime: str) -> dict[str, Any]:
     return {"runtime": runtime, "plugin": "AddRmsNorm", "fields": [("epsilon", "float32", [-1.0], "FLOAT32")]}
 
@@ -31,16 +25,16 @@ def creator(result: Result, runtime: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def alone(library: Path) -> Result:
+def alone(example_library: Path) -> Result:
     """The lean runtime loads the library twice, is refused a plugin and makes one."""
-    return run_tensorrt(LEAN, libraries=[library, library], create=[refused(LEAN), accepted(LEAN)])
+    return run_tensorrt(LEAN, libraries=[example_library, example_library], create=[refused(LEAN), accepted(LEAN)])
 
 
 @pytest.fixture(scope="module", params=[(RTX, LEAN), (LEAN, RTX)], ids=["rtx-first", "lean-first"])
-def both(library: Path, request: pytest.FixtureRequest) -> Result:
+def both(example_library: Path, request: pytest.FixtureRequest) -> Result:
     """Both load the library in one process; each is refused a plugin and makes one."""
     create = [item(runtime) for item in (refused, accepted) for runtime in (RTX, LEAN)]
-    return run_tensorrt(*request.param, libraries=[library], create=create)
+    return run_tensorrt(*request.param, libraries=[example_library], create=create)
 
 
 def test_the_library_registers_its_plugin_with_its_fields(alone: Result) -> None:

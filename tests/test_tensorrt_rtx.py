@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.projects import PACKAGES
 from helpers.tensorrt import RTX, Message, Result, run_tensorrt
 
 TYPES = {"FLOAT16": "HALF", "BFLOAT16": "BF16", "FLOAT": "FLOAT"}
 """ONNX's names and TensorRT's."""
 FP16 = ("FLOAT16",) * 3
 Shape = Sequence[int | str]
-
-
-@pytest.fixture(scope="module")
-def example(example_output: Path) -> Path:
-    """The example's library, with the plugins AddRmsNorm and MatmulBiasGelu."""
-    return example_output / "example_plugin" / "libexample_plugin.so"
-
-
-@pytest.fixture(scope="module")
-def all_fields(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library of the package `all_fields`, with the plugin AllFields."""
-    output = tmp_path_factory.mktemp("all_fields")
-    command = [sys.executable, "-m", "hatch_tensoracle", "build", str(PACKAGES / "all_fields"), "--output", str(output)]
-    subprocess.run(command, check=True, capture_output=True)
-    return output / "all_fields" / "liball_fields.so"
 
 
 def add_rms_norm(library: Path, shapes: Mapping[str, Shape], types: Sequence[str] = FP16, **more: Any) -> Result:
@@ -85,8 +67,8 @@ def assert_refused(result: Result, message: str) -> None:
     assert message in result.messages("ERROR")
 
 
-def test_the_library_registers_its_plugin_with_its_fields(example: Path) -> None:
-    result = run_tensorrt(RTX, libraries=[example])
+def test_the_library_registers_its_plugin_with_its_fields(example_library: Path) -> None:
+    result = run_tensorrt(RTX, libraries=[example_library])
     assert result.loaded[RTX] == [True]
     assert result.messages("INTERNAL_ERROR", "ERROR", "WARNING") == []
     (creator,) = (creator for creator in result.creators[RTX] if creator["name"] == "AddRmsNorm")
@@ -94,22 +76,22 @@ def test_the_library_registers_its_plugin_with_its_fields(example: Path) -> None
 
 
 @pytest.mark.parametrize("type_", TYPES)
-def test_an_engine_with_static_shapes_is_built(example: Path, type_: str) -> None:
-    result = add_rms_norm(example, {"x": [4, 4096]}, [type_] * 3)
+def test_an_engine_with_static_shapes_is_built(example_library: Path, type_: str) -> None:
+    result = add_rms_norm(example_library, {"x": [4, 4096]}, [type_] * 3)
     assert_built(result, TYPES[type_], [4, 4096])
 
 
 @pytest.mark.parametrize("type_", TYPES)
-def test_an_engine_with_dynamic_shapes_is_built(example: Path, type_: str) -> None:
+def test_an_engine_with_dynamic_shapes_is_built(example_library: Path, type_: str) -> None:
     shapes = [[1, 1], [16, 4096], [512, 16384]]
     profile = {"x": shapes, "residual": shapes, "weight": [shape[1:] for shape in shapes]}
-    result = add_rms_norm(example, {"x": ["rows", "columns"]}, [type_] * 3, profile=profile)
+    result = add_rms_norm(example_library, {"x": ["rows", "columns"]}, [type_] * 3, profile=profile)
     assert_built(result, TYPES[type_], [-1, -1])
 
 
 @pytest.mark.parametrize("shape", [[64], [2, 64], [2, 3, 64], [2, 3, 4, 64]], ids=lambda shape: f"rank-{len(shape)}")
-def test_inputs_may_have_any_rank_from_1_to_4(example: Path, shape: list[int]) -> None:
-    assert_built(add_rms_norm(example, {"x": shape}), "HALF", shape)
+def test_inputs_may_have_any_rank_from_1_to_4(example_library: Path, shape: list[int]) -> None:
+    assert_built(add_rms_norm(example_library, {"x": shape}), "HALF", shape)
 
 
 @pytest.mark.parametrize(
@@ -122,10 +104,10 @@ def test_inputs_may_have_any_rank_from_1_to_4(example: Path, shape: list[int]) -
         pytest.param(("FLOAT", "FLOAT16", "FLOAT16"), "(FLOAT, HALF, HALF)", id="another-x"),
     ],
 )
-def test_wrong_data_types_are_refused(example: Path, types: tuple[str, str, str], found: str) -> None:
+def test_wrong_data_types_are_refused(example_library: Path, types: tuple[str, str, str], found: str) -> None:
     permitted = "(HALF, HALF, HALF) or (BF16, BF16, BF16) or (FLOAT, FLOAT, FLOAT)"
     assert_refused(
-        add_rms_norm(example, {"x": [4, 64]}, types),
+        add_rms_norm(example_library, {"x": [4, 64]}, types),
         f"AddRmsNorm: getOutputDataTypes: the inputs have data types {found}; permitted are {permitted}",
     )
 
@@ -160,14 +142,14 @@ def test_wrong_data_types_are_refused(example: Path, types: tuple[str, str, str]
         ),
     ],
 )
-def test_shapes_that_do_not_fit_are_refused(example: Path, shapes: dict[str, Shape], message: str) -> None:
-    assert_refused(add_rms_norm(example, shapes), f"AddRmsNorm: configurePlugin: {message}")
+def test_shapes_that_do_not_fit_are_refused(example_library: Path, shapes: dict[str, Shape], message: str) -> None:
+    assert_refused(add_rms_norm(example_library, shapes), f"AddRmsNorm: configurePlugin: {message}")
 
 
-def test_a_profile_whose_greatest_shapes_do_not_fit_is_refused(example: Path) -> None:
+def test_a_profile_whose_greatest_shapes_do_not_fit_is_refused(example_library: Path) -> None:
     columns = [[2, 64], [2, 64], [2, 128]]
     shapes: dict[str, Shape] = {"x": [2, "columns"], "weight": [64]}
-    result = add_rms_norm(example, shapes, profile={"x": columns, "residual": columns})
+    result = add_rms_norm(example_library, shapes, profile={"x": columns, "residual": columns})
     assert_refused(result, "AddRmsNorm: configurePlugin: weight has shape (64); it must be (128), the last axis of x")
 
 
@@ -183,8 +165,8 @@ def test_a_profile_whose_greatest_shapes_do_not_fit_is_refused(example: Path) ->
         ),
     ],
 )
-def test_a_wrong_attribute_is_refused(example: Path, epsilon: tuple[str, Any], message: str) -> None:
-    result = add_rms_norm(example, {"x": [4, 64]}, attributes={"epsilon": epsilon})
+def test_a_wrong_attribute_is_refused(example_library: Path, epsilon: tuple[str, Any], message: str) -> None:
+    result = add_rms_norm(example_library, {"x": [4, 64]}, attributes={"epsilon": epsilon})
     assert_refused(result, f"AddRmsNorm: createPlugin: field {message}")
 
 
@@ -328,46 +310,48 @@ def test_fields_that_do_not_fit_are_refused_by_name(
     assert errors == [(RTX, "ERROR", f"AllFields: createPlugin: {HANDED_OVER[case][1]}")]
 
 
-def test_the_same_file_is_registered_once(example: Path) -> None:
+def test_the_same_file_is_registered_once(example_library: Path) -> None:
     tensor = ("FLOAT16", [64])
     inputs, outputs = dict.fromkeys(("x", "residual", "weight"), tensor), dict.fromkeys(("y", "r"), tensor)
     build = {"plugin": "AddRmsNorm", "inputs": inputs, "outputs": outputs}
-    result = run_tensorrt(RTX, libraries=[example, example], build=build)
+    result = run_tensorrt(RTX, libraries=[example_library, example_library], build=build)
     assert result.loaded[RTX] == [True, False]
     assert [text for text in result.messages("ERROR") if "plugin creator of AddRmsNorm exists already" in text]
     assert [creator["name"] for creator in result.creators[RTX]].count("AddRmsNorm") == 1
     assert result.plan_bytes
 
 
-def test_another_file_with_the_same_plugin_is_refused_and_the_first_still_works(example: Path, tmp_path: Path) -> None:
-    other = shutil.copyfile(example, tmp_path / "libother.so")
+def test_another_file_with_the_same_plugin_is_refused_and_the_first_still_works(
+    example_library: Path, tmp_path: Path
+) -> None:
+    other = shutil.copyfile(example_library, tmp_path / "libother.so")
     create = [{"runtime": RTX, "plugin": "AddRmsNorm", "fields": [("epsilon", "float32", [-1.0], "FLOAT32")]}]
-    result = run_tensorrt(RTX, libraries=[example, other], create=create)
+    result = run_tensorrt(RTX, libraries=[example_library, other], create=create)
     assert result.loaded[RTX] == [True, False]
     ((made, log),) = result.created
     assert not made
     assert [text for _, _, text in log if text.startswith("AddRmsNorm: createPlugin: field epsilon is -1")]
 
 
-def test_two_libraries_work_in_one_process(example: Path, all_fields: Path) -> None:
-    result = run_tensorrt(RTX, libraries=[example, all_fields])
+def test_two_libraries_work_in_one_process(example_library: Path, all_fields: Path) -> None:
+    result = run_tensorrt(RTX, libraries=[example_library, all_fields])
     assert result.loaded[RTX] == [True, True]
     assert {"AddRmsNorm", "AllFields"} <= {creator["name"] for creator in result.creators[RTX]}
 
 
 @pytest.mark.parametrize("tf32", [0, 1])
 @pytest.mark.parametrize("type_", ["FLOAT16", "FLOAT"])
-def test_a_matrix_product_with_a_dynamic_number_of_rows_is_built(example: Path, type_: str, tf32: int) -> None:
+def test_a_matrix_product_with_a_dynamic_number_of_rows_is_built(example_library: Path, type_: str, tf32: int) -> None:
     profile = {"x": [[1, 32], [128, 32], [4096, 32]]}
     attributes = {"tf32": ("INT", tf32)}
-    result = matmul(example, ["rows", 32], [32, 64], type_=type_, attributes=attributes, profile=profile)
+    result = matmul(example_library, ["rows", 32], [32, 64], type_=type_, attributes=attributes, profile=profile)
     assert result.messages("INTERNAL_ERROR", "ERROR", "WARNING") == []
     assert result.outputs == {"y": (TYPES[type_], [-1, 64])}
     assert result.plan_bytes
 
 
-def test_a_matrix_product_takes_leading_axes(example: Path) -> None:
-    result = matmul(example, [2, 3, 5, 32], [32, 64])
+def test_a_matrix_product_takes_leading_axes(example_library: Path) -> None:
+    result = matmul(example_library, [2, 3, 5, 32], [32, 64])
     assert result.outputs == {"y": ("HALF", [2, 3, 5, 64])}
     assert result.plan_bytes
 
@@ -413,6 +397,6 @@ def test_a_matrix_product_takes_leading_axes(example: Path) -> None:
     ],
 )
 def test_a_matrix_product_that_does_not_fit_is_refused(
-    example: Path, x: Shape, w: Shape, more: Mapping[str, Any], message: str
+    example_library: Path, x: Shape, w: Shape, more: Mapping[str, Any], message: str
 ) -> None:
-    assert_refused(matmul(example, x, w, **more), f"MatmulBiasGelu: {message}")
+    assert_refused(matmul(example_library, x, w, **more), f"MatmulBiasGelu: {message}")

@@ -224,12 +224,11 @@ def test_wrong_usage_is_said_in_a_line(
 
 
 def test_a_device_without_code_is_told_what_is_shipped(
-    capsys: pytest.CaptureFixture[str], example_output: Path, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], example_library: Path, tmp_path: Path
 ) -> None:
     (first, *_) = (ROOT / "example_plugin" / "check.toml").read_text(encoding="utf-8").split("[[cases]]")[1:]
-    library = example_output / "example_plugin" / "libexample_plugin.so"
     cases = written(tmp_path, f"[[cases]]{first}")
-    status, outcomes = report(capsys, library, "--cases", cases, "--sm", "70")
+    status, outcomes = report(capsys, example_library, "--cases", cases, "--sm", "70")
     assert status == 1
     (cause,) = [outcome["cause"] for outcome in outcomes if outcome["check"] == "execution"]
     assert "no code runs on this device of sm_70; the library has sm_86, sm_89, sm_90a" in cause

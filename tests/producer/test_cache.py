@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from helpers import kernels
+from helpers.projects import tree
 
 from hatch_tensoracle.targets import parse_target
 from tensoracle_producer import KernelSpec, Pointer, compile_bundle, schedule
@@ -35,14 +36,10 @@ def lines_of(spec: KernelSpec, directory: Path) -> list[str]:
     return lines
 
 
-def content(directory: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(directory)): file.read_bytes() for file in directory.rglob("*") if file.is_file()}
-
-
 def test_a_second_build_compiles_nothing_and_gives_the_same_bytes(tmp_path: Path) -> None:
     assert lines_of(SPEC, tmp_path / "cold")[0].startswith("[1/1] scaled#0 sm86: ")
     assert lines_of(SPEC, tmp_path / "warm") == ["1 of 1 are known from earlier builds"]
-    assert content(tmp_path / "cold") == content(tmp_path / "warm")
+    assert tree(tmp_path / "cold") == tree(tmp_path / "warm")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +77,7 @@ def test_ptx_is_remembered_with_its_cubin(tmp_path: Path, cache_directory: Path)
     assert known == "1 of 2 are known from earlier builds"  # the cubin alone does not do for PTX
     assert compiled.startswith("[1/1] scaled#0 sm86 PTX: ")
     assert lines("warm") == ["2 of 2 are known from earlier builds"]
-    assert content(tmp_path / "cold") == content(tmp_path / "warm")
+    assert tree(tmp_path / "cold") == tree(tmp_path / "warm")
     assert len(list(cache_directory.iterdir())) == 2
 
 
@@ -91,7 +88,7 @@ def test_a_damaged_file_is_compiled_again_and_replaced(tmp_path: Path, cache_dir
     good = file.read_bytes()
     file.write_bytes({"truncated": good[:-1], "flipped": good[:-1] + bytes([good[-1] ^ 1]), "emptied": b""}[damage])
     assert lines_of(SPEC, tmp_path / "again")[0].startswith("[1/1] ")
-    assert content(tmp_path / "cold") == content(tmp_path / "again")
+    assert tree(tmp_path / "cold") == tree(tmp_path / "again")
     assert file.read_bytes() == good
 
 

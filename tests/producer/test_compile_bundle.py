@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from helpers import kernels
 from helpers.producing import compile_here, kernel_module
+from helpers.projects import tree
 from helpers.tools import PTXAS, PTXAS_13, SITE, cuobjdump, run, tool
 
 from hatch_tensoracle import Bundle, inspect_bundle
@@ -53,10 +54,6 @@ def parameter_sizes(directory: Path, entry: Entry) -> list[int]:
 
 def by_kernel(bundle: Bundle) -> dict[str, Entry]:
     return {entry.kernel: entry for entry in bundle.entries}
-
-
-def files_of(directory: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(directory)): file.read_bytes() for file in directory.rglob("*") if file.is_file()}
 
 
 # Compiles for every target, in a process where loading torch or the driver leaves a mark.
@@ -228,7 +225,7 @@ def test_bundle_holds_what_it_names_and_nothing_else(assorted: tuple[Bundle, Pat
     bundle, directory = assorted
     cubins = {cubin.file for _, cubin in bundle.cubins()}
     assert len(cubins) == len(bundle.entries) * 2
-    assert files_of(directory).keys() == {"bundle.json", "bundle.cpp", "cubins_000.cpp", *cubins}
+    assert tree(directory).keys() == {"bundle.json", "bundle.cpp", "cubins_000.cpp", *cubins}
 
 
 def test_specs_of_one_name_are_variants_in_their_order(assorted: tuple[Bundle, Path]) -> None:
@@ -424,7 +421,7 @@ def test_bytes_are_the_same_from_any_directory_and_name_none(tmp_path: Path) -> 
         }
         run(sys.executable, "-c", FROM_A_DIRECTORY, f"output{i}", cwd=project, env=environment)
         assert sorted(path.name for path in project.iterdir()) == ["kernels.py", f"output{i}"]
-        bundles.append(files_of(project / f"output{i}"))
+        bundles.append(tree(project / f"output{i}"))
     assert bundles[0] == bundles[1]
     for name, data in bundles[0].items():
         assert b".debug_line" not in data, f"{name} has line information"
@@ -444,7 +441,7 @@ def test_directory_is_replaced_as_a_whole(tmp_path: Path) -> None:
     (tmp_path / "bundle" / "cubins" / "stale.cubin").touch()
     bundle = compile_bundle([COPY], ["sm75"], tmp_path / "bundle")
     (cubin,) = bundle.entries[0].cubins
-    assert files_of(tmp_path / "bundle").keys() == {"bundle.json", "bundle.cpp", "cubins_000.cpp", cubin.file}
+    assert tree(tmp_path / "bundle").keys() == {"bundle.json", "bundle.cpp", "cubins_000.cpp", cubin.file}
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
 
 
@@ -461,17 +458,17 @@ def test_directory_of_something_else_is_refused_before_anything_is_compiled(tmp_
     lines: list[str] = []
     with pytest.raises(FileExistsError, match=re.escape(str(tmp_path))):
         compile_bundle([COPY], ["sm86"], tmp_path, progress=lines.append)
-    assert files_of(tmp_path) == {"thesis.txt": b"years of work"}
+    assert tree(tmp_path) == {"thesis.txt": b"years of work"}
     assert lines == []
 
 
 def test_directory_stays_as_it_was_when_a_kernel_fails(tmp_path: Path) -> None:
     compile_bundle([COPY], ["sm86"], tmp_path / "bundle")
-    before = files_of(tmp_path / "bundle")
+    before = tree(tmp_path / "bundle")
     failing = KernelSpec(kernels.misspelt, name="misspelt", arguments=[Pointer("fp32")])
     with pytest.raises(CompileError):
         compile_bundle([COPY, failing], ["sm89"], tmp_path / "bundle")
-    assert files_of(tmp_path / "bundle") == before
+    assert tree(tmp_path / "bundle") == before
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from helpers import kernels
 from helpers.producing import toolchain
+from helpers.projects import tree
 from helpers.tools import PTXAS, PTXAS_13, assemble, cuobjdump
 
 from hatch_tensoracle import Bundle, inspect_bundle
@@ -32,10 +33,6 @@ def ptx_of(bundle: Bundle) -> dict[str, Ptx]:
     return {entry.kernel: entry.ptx for entry in bundle.entries if entry.ptx is not None}
 
 
-def files_of(directory: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(directory)): file.read_bytes() for file in directory.rglob("*") if file.is_file()}
-
-
 def test_every_entry_has_ptx_beside_its_cubins(tmp_path: Path) -> None:
     bundle = compile_bundle([COPY, TO_FP8], ["sm120"], tmp_path / "bundle", ptx="sm89")
     assert inspect_bundle(tmp_path / "bundle") == bundle
@@ -46,7 +43,7 @@ def test_every_entry_has_ptx_beside_its_cubins(tmp_path: Path) -> None:
         ("to_fp8", "sm120"),
         ("to_fp8", "sm89 PTX"),
     ]
-    assert {name for name in files_of(tmp_path / "bundle") if "/" in name} == {
+    assert {name for name in tree(tmp_path / "bundle") if "/" in name} == {
         "cubins/copy.0.0.sm120.cubin",
         "cubins/to_fp8.0.0.sm120.cubin",
         "ptx/copy.0.0.sm89.ptx",
@@ -114,7 +111,7 @@ def test_the_text_is_the_same_from_any_directory_and_holds_no_path(
         monkeypatch.chdir(directory)
         monkeypatch.setenv("TENSORACLE_CACHE_DIR", str(directory / "cache"))
         compile_bundle([COPY], ["sm86"], directory / "bundle", ptx="sm89")
-        seen.append(files_of(directory / "bundle"))
+        seen.append(tree(directory / "bundle"))
     assert seen[0] == seen[1]
     text = seen[0]["ptx/copy.0.0.sm89.ptx"].decode()
     assert not re.search(r"\.(file|loc|section)\b|/tmp|kernels\.py", text)

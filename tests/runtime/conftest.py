@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hatch_tensoracle.runtime.cache import EngineCache
 from hatch_tensoracle.runtime.distribution import Distribution, distribution
 from hatch_tensoracle.runtime.engine import EngineHandle
 from runtime import stand_in
@@ -40,6 +41,13 @@ def rtx(monkeypatch: pytest.MonkeyPatch) -> Iterator[Distribution]:
     begin()
     yield distribution("tensorrt_rtx")
     stand_in.fresh()
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineCache:
+    """A cache of the test's own, in `tmp_path`."""
+    monkeypatch.setenv("TENSORACLE_CACHE_DIR", str(tmp_path / "cache"))
+    return EngineCache()
 
 
 @pytest.fixture

@@ -30,12 +30,6 @@ def built(code: str, *arguments: str | Path) -> Any:
     return run_code(PRELUDE + code, *arguments).answer()
 
 
-@pytest.fixture(scope="module")
-def example(example_output: Path) -> Path:
-    """The example's library."""
-    return example_output / "example_plugin" / "libexample_plugin.so"
-
-
 def test_a_graph_with_shape_inputs_and_shape_outputs_is_built() -> None:
     assert built("answer(build(reshape, RESHAPE_INPUTS))") > 1000
 
@@ -244,12 +238,12 @@ def test_what_tensorrt_rtx_lacks_is_refused_by_name(settings: str, message: str)
         build_serialized_engine(lambda _network: None, declaration)
 
 
-def test_an_onnx_model_with_a_plugin_is_built_in_the_process_at_hand(example: Path) -> None:
+def test_an_onnx_model_with_a_plugin_is_built_in_the_process_at_hand(example_library: Path) -> None:
     code = "answer(build(onnx_graph(example_model(epsilon=1e-5)), EXAMPLE_INPUTS, sys.argv[1:]))"
-    assert built(code, example) > 1000
+    assert built(code, example_library) > 1000
 
 
-def test_plugins_are_embedded_only_on_request(example: Path) -> None:
+def test_plugins_are_embedded_only_on_request(example_library: Path) -> None:
     code = """
 graph = onnx_graph(example_model())
 plain, embedded = [
@@ -257,25 +251,25 @@ plain, embedded = [
 ]
 answer([plain, embedded])
 """
-    plain, embedded = built(code, example)
+    plain, embedded = built(code, example_library)
     assert plain < 100_000
-    assert embedded > plain + example.stat().st_size // 2
+    assert embedded > plain + example_library.stat().st_size // 2
 
 
-def test_the_library_that_the_caller_names_is_embedded(example: Path, tmp_path: Path) -> None:
+def test_the_library_that_the_caller_names_is_embedded(example_library: Path, tmp_path: Path) -> None:
     """It was registered from another file, which is gone."""
-    first = shutil.copyfile(example, tmp_path / "libfirst.so")
+    first = shutil.copyfile(example_library, tmp_path / "libfirst.so")
     code = """
 first, *libraries = sys.argv[1:]
 register_plugins([first])
 __import__("os").unlink(first)
 answer(build(onnx_graph(example_model()), EXAMPLE_INPUTS, libraries, BuilderSettings(embed_plugins=True)))
 """
-    assert built(code, first, example) > example.stat().st_size // 2
+    assert built(code, first, example_library) > example_library.stat().st_size // 2
 
 
-def test_a_library_that_is_replaced_while_it_is_embedded_is_an_error(example: Path, tmp_path: Path) -> None:
-    copy, other = [shutil.copyfile(example, tmp_path / name) for name in ("libcopy.so", "libother.so")]
+def test_a_library_that_is_replaced_while_it_is_embedded_is_an_error(example_library: Path, tmp_path: Path) -> None:
+    copy, other = [shutil.copyfile(example_library, tmp_path / name) for name in ("libcopy.so", "libother.so")]
     with other.open("ab") as file:
         file.write(b"another")
     code = """
@@ -289,9 +283,9 @@ answer(build(graph, EXAMPLE_INPUTS, [library], BuilderSettings(embed_plugins=Tru
     assert built(code, copy, other) == f"PluginLibraryError: {copy}: was replaced while it was embedded"
 
 
-def test_a_plugin_that_refuses_says_so_in_the_error(example: Path) -> None:
+def test_a_plugin_that_refuses_says_so_in_the_error(example_library: Path) -> None:
     code = "answer(build(onnx_graph(example_model(epsilon=-1.0)), EXAMPLE_INPUTS, sys.argv[1:]))"
-    refusal = built(code, example)
+    refusal = built(code, example_library)
     assert refusal.startswith("EngineBuildError: ")
     assert "AddRmsNorm: createPlugin: field epsilon is -1; it must be in [0, 3.4028235e+38]" in refusal
 

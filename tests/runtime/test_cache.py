@@ -31,12 +31,6 @@ CREATORS = (CreatorKey("AddRmsNorm", "1", ""),)
 PLAN = plan_of(1, 100_000)
 
 
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineCache:
-    monkeypatch.setenv("TENSORACLE_CACHE_DIR", str(tmp_path / "cache"))
-    return EngineCache()
-
-
 def save(cache: EngineCache, plan: bytes = PLAN, *, age: float = 0, **changed: object) -> str:
     """Save an engine that was used last `age` seconds ago, and return its identity."""
     wanted = conditions(**changed)

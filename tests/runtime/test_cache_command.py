@@ -21,10 +21,8 @@ OLD, NEW = conditions(name="old"), conditions(name="new")
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineCache:
+def cache(cache: EngineCache, tmp_path: Path) -> EngineCache:
     """Two engines, of which one was not used for an hour, and what is known of one file of weights."""
-    monkeypatch.setenv("TENSORACLE_CACHE_DIR", str(tmp_path / "cache"))
-    cache = EngineCache()
     for wanted, age in ((OLD, 3600), (NEW, 0)):
         with cache.building(wanted):
             path = cache.save(wanted, plan_of(1, 1 << 20), ()).path

@@ -10,7 +10,6 @@ import ctypes
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 import pytest
 from testing.child import in_child
@@ -23,13 +22,6 @@ from hatch_tensoracle.testing import CudaError, FakeDriver, Stream
 from hatch_tensoracle.testing.records import Call, CaptureBegin
 
 THREAD_LOCAL = 1
-
-
-@pytest.fixture(scope="session")
-def cubin(tiny_bundle: Path) -> bytes:
-    """Of a kernel of 128 threads, for SM 86."""
-    (file,) = tiny_bundle.glob("cubins/*.sm86.cubin")
-    return file.read_bytes()
 
 
 class Kernels:

@@ -37,12 +37,6 @@ pytestmark = pytest.mark.usefixtures("cache", "tensorrt")
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineCache:
-    monkeypatch.setenv("TENSORACLE_CACHE_DIR", str(tmp_path / "cache"))
-    return EngineCache()
-
-
-@pytest.fixture
 def weights(tmp_path: Path) -> Path:
     file = tmp_path / "model.safetensors"
     file.write_bytes(b"weights")
@@ -360,10 +354,10 @@ with patch.object(engine, "current_gpu", lambda: GPU):
 """
 
 
-def test_tensorrt_rtx_says_which_creators_its_network_uses(example_output: Path, cache: EngineCache) -> None:
+def test_tensorrt_rtx_says_which_creators_its_network_uses(example_library: Path, cache: EngineCache) -> None:
     """It builds on the CPU. Here its plugin is registered by somebody else, then, in another process, by nobody."""
     tests = Path(__file__).parents[1]
-    run_code(REAL, tests, example_output / "example_plugin" / "libexample_plugin.so").answer()
+    run_code(REAL, tests, example_library).answer()
     (saved,) = cache.engines()  # beyond it TensorRT needs a GPU
     assert saved.header is not None
     assert saved.header.creators == (CREATOR,)

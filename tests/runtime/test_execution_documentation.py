@@ -91,11 +91,10 @@ def test_the_table_names_the_measurements_of_a_comparison() -> None:
 
 
 @pytest.mark.parametrize(("made", "precision"), [("layers(1)", "fp32"), ("layers(10)", "fp16"), ("plugin(10)", "fp16")])
-def test_the_page_s_engines_can_be_built(example_output: Path, made: str, precision: str) -> None:
-    library = example_output / "example_plugin" / "libexample_plugin.so"
+def test_the_page_s_engines_can_be_built(example_library: Path, made: str, precision: str) -> None:
     code = f"""
 from hatch_tensoracle.runtime import build_serialized_engine
-plan = build_serialized_engine(onnx_graph({made}), declaration({precision!r}), [{str(library)!r}])
+plan = build_serialized_engine(onnx_graph({made}), declaration({precision!r}), [{str(example_library)!r}])
 assert len(plan) > 1000
 """
     done = subprocess.run(

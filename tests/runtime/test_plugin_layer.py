@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.projects import PACKAGES
 
 from runtime.processes import run_code
 
@@ -41,15 +38,6 @@ def add(fields, name="AllFields", version="1", namespace=""):
     layer = attempt(add_plugin, Network(), ["x"], name, version, fields, namespace)
     return Given.texts[0] if layer == "layer" else layer
 """
-
-
-@pytest.fixture(scope="module")
-def all_fields(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library of the package `all_fields`, whose plugin tells the log what it was given."""
-    output = tmp_path_factory.mktemp("all_fields")
-    command = [sys.executable, "-m", "hatch_tensoracle", "build", str(PACKAGES / "all_fields"), "--output", str(output)]
-    subprocess.run(command, check=True, capture_output=True)
-    return output / "all_fields" / "liball_fields.so"
 
 
 GIVEN = {

@@ -37,16 +37,10 @@ answer([registered, [creator.name for creator in creators if creator.name in ("A
 CREATORS = [["AddRmsNorm", "1", ""], ["MatmulBiasGelu", "1", ""]]
 
 
-@pytest.fixture(scope="module")
-def example(example_output: Path) -> Path:
-    """The example's library."""
-    return example_output / "example_plugin" / "libexample_plugin.so"
-
-
 @pytest.fixture
-def other(example: Path, tmp_path: Path) -> Path:
+def other(example_library: Path, tmp_path: Path) -> Path:
     """Another file with the example's plugins."""
-    copy = shutil.copyfile(example, tmp_path / "libother.so")
+    copy = shutil.copyfile(example_library, tmp_path / "libother.so")
     with copy.open("ab") as file:
         file.write(b"another")
     return copy
@@ -59,44 +53,44 @@ def registered(runtime: str, *libraries: str | Path) -> tuple[list[Any], list[st
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_a_library_is_registered_once_whatever_its_path(runtime: str, example: Path, tmp_path: Path) -> None:
-    copy = shutil.copyfile(example, tmp_path / "libcopy.so")
-    outcomes, creators = registered(runtime, example, example, copy)
-    assert outcomes == [[[str(example), CREATORS]]] * 3
+def test_a_library_is_registered_once_whatever_its_path(runtime: str, example_library: Path, tmp_path: Path) -> None:
+    copy = shutil.copyfile(example_library, tmp_path / "libcopy.so")
+    outcomes, creators = registered(runtime, example_library, example_library, copy)
+    assert outcomes == [[[str(example_library), CREATORS]]] * 3
     assert creators == ["AddRmsNorm", "MatmulBiasGelu"]
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_another_file_with_the_same_plugin_is_refused_and_both_are_named(
-    runtime: str, example: Path, other: Path
+    runtime: str, example_library: Path, other: Path
 ) -> None:
-    (_, refusal, again), creators = registered(runtime, example, other, example)
+    (_, refusal, again), creators = registered(runtime, example_library, other, example_library)
     assert refusal.startswith(f"PluginLibraryError: {other}: {runtime} ")
-    assert f"has plugin AddRmsNorm version 1 already, of {example}; one process cannot have both" in refusal
-    assert again == [[str(example), CREATORS]]
+    assert f"has plugin AddRmsNorm version 1 already, of {example_library}; one process cannot have both" in refusal
+    assert again == [[str(example_library), CREATORS]]
     assert creators == ["AddRmsNorm", "MatmulBiasGelu"]
 
 
-def test_a_creator_that_somebody_else_registered_is_named(example: Path, other: Path) -> None:
+def test_a_creator_that_somebody_else_registered_is_named(example_library: Path, other: Path) -> None:
     code = "import tensorrt_rtx; tensorrt_rtx.get_plugin_registry().load_library(sys.argv[1])"
-    refusal = run_code(f"{code}; answer(attempt(register_plugins, [sys.argv[2]]))", example, other).answer()
+    refusal = run_code(f"{code}; answer(attempt(register_plugins, [sys.argv[2]]))", example_library, other).answer()
     assert "has plugin AddRmsNorm version 1 already, of a library that was not loaded by register_plugins" in refusal
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_a_library_that_changed_on_disk_since_it_was_loaded_is_refused(
-    runtime: str, example: Path, tmp_path: Path
+    runtime: str, example_library: Path, tmp_path: Path
 ) -> None:
-    copy = shutil.copyfile(example, tmp_path / "libcopy.so")
+    copy = shutil.copyfile(example_library, tmp_path / "libcopy.so")
     (_, refusal), _ = registered(runtime, copy, f"append:{copy}", copy)
     assert refusal.startswith(f"PluginLibraryError: {copy}: has changed since this process loaded it: SHA-256 ")
     assert refusal.endswith("Start the process again to use the new one.")
 
 
 def test_a_library_that_another_runtime_loaded_under_this_path_is_refused(
-    example: Path, other: Path, tmp_path: Path
+    example_library: Path, other: Path, tmp_path: Path
 ) -> None:
-    copy = shutil.copyfile(example, tmp_path / "libcopy.so")
+    copy = shutil.copyfile(example_library, tmp_path / "libcopy.so")
     code = """
 library, replacement, first, second = sys.argv[1:]
 register_plugins([library], first)
@@ -109,10 +103,10 @@ answer(attempt(register_plugins, [library], second))
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_a_library_that_was_replaced_after_somebody_else_loaded_it_is_refused(
-    runtime: str, example: Path, other: Path, tmp_path: Path
+    runtime: str, example_library: Path, other: Path, tmp_path: Path
 ) -> None:
     """The loader has the old one for this path."""
-    copy = shutil.copyfile(example, tmp_path / "libcopy.so")
+    copy = shutil.copyfile(example_library, tmp_path / "libcopy.so")
     code = """
 import ctypes, os
 library, replacement, runtime = sys.argv[1:]
@@ -127,15 +121,15 @@ answer(attempt(register_plugins, [library], runtime))
     )
 
 
-def test_a_relative_path_is_taken(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(example.parent)
-    outcomes, _ = registered("tensorrt_rtx", example.name)
-    assert outcomes == [[[str(example), CREATORS]]]
+def test_a_relative_path_is_taken(example_library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(example_library.parent)
+    outcomes, _ = registered("tensorrt_rtx", example_library.name)
+    assert outcomes == [[[str(example_library), CREATORS]]]
 
 
-def test_two_runtimes_of_one_process_have_a_registry_each(example: Path) -> None:
+def test_two_runtimes_of_one_process_have_a_registry_each(example_library: Path) -> None:
     code = "answer([len(register_plugins([sys.argv[1]], name)[0].creators) for name in sys.argv[2:]])"
-    assert run_code(code, example, *RUNTIMES).answer() == [2, 2]
+    assert run_code(code, example_library, *RUNTIMES).answer() == [2, 2]
 
 
 def missing(directory: Path) -> Path:
@@ -212,18 +206,18 @@ def test_an_unreadable_library_says_why(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def damaged(example: Path, tmp_path: Path) -> Path:
+def damaged(example_library: Path, tmp_path: Path) -> Path:
     """The example's library with one bit of its last cubin changed."""
-    data = bytearray(example.read_bytes())
+    data = bytearray(example_library.read_bytes())
     data[data.rindex(b"\x7fELF") + 200] ^= 1
     library = tmp_path / "libdamaged.so"
     library.write_bytes(data)
     return library
 
 
-def test_an_embedded_bundle_is_verified_on_request(example: Path, damaged: Path) -> None:
+def test_an_embedded_bundle_is_verified_on_request(example_library: Path, damaged: Path) -> None:
     code = "answer([attempt(register_plugins, [path], verify=True) for path in sys.argv[1:]])"
-    refusal, accepted = run_code(code, damaged, example).answer()
+    refusal, accepted = run_code(code, damaged, example_library).answer()
     assert refusal.startswith(f"PluginLibraryError: {damaged}: ")
     assert "SHA-256" in refusal
     assert "AddRmsNorm" in accepted[0]
@@ -234,8 +228,8 @@ def test_a_library_that_is_registered_is_verified_all_the_same(damaged: Path) ->
     assert run_code(code, damaged).answer().startswith("PluginLibraryError: ")
 
 
-def test_the_manifest_beside_a_library_is_compared_with_the_one_inside(example: Path, tmp_path: Path) -> None:
-    copy = shutil.copyfile(example, tmp_path / "libcopy.so")
+def test_the_manifest_beside_a_library_is_compared_with_the_one_inside(example_library: Path, tmp_path: Path) -> None:
+    copy = shutil.copyfile(example_library, tmp_path / "libcopy.so")
     (tmp_path / "libcopy.bundle.json").write_text("{}")
     with pytest.raises(PluginLibraryError, match=r"the manifest inside .* is not the one beside it"):
         register_plugins([copy], verify=True)
@@ -248,9 +242,9 @@ def test_a_library_without_a_bundle_has_nothing_to_verify(tmp_path: Path) -> Non
     assert isinstance(caught.value.__cause__, LibraryError)
 
 
-def test_a_library_says_itself_what_it_creates(example: Path) -> None:
+def test_a_library_says_itself_what_it_creates(example_library: Path) -> None:
     """Nothing registers it: it is only asked."""
-    assert creators_of(example) == [CreatorKey("AddRmsNorm", "1", ""), CreatorKey("MatmulBiasGelu", "1", "")]
+    assert creators_of(example_library) == [CreatorKey("AddRmsNorm", "1", ""), CreatorKey("MatmulBiasGelu", "1", "")]
 
 
 def test_a_creator_is_shown_with_its_namespace() -> None:

@@ -23,12 +23,6 @@ def _strict_compiler() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def example_library(example_output: Path) -> Path:
-    """The example's plugin library, with the launcher and cubins inside."""
-    return example_output / "example_plugin" / "libexample_plugin.so"
-
-
-@pytest.fixture(scope="session")
 def cubins(example_output: Path) -> dict[int, bytes]:
     """The first fp16 kernel of the example, by SM."""
     bundle = inspect_bundle(example_output / "bundle")

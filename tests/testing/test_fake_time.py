@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from pathlib import Path
 
 import pytest
 
@@ -12,13 +11,6 @@ from hatch_tensoracle.testing import Event, FakeDriver, Stream
 from hatch_tensoracle.testing.records import Launch
 from testing.child import in_child
 from testing.test_fake_driver import fails, load, made
-
-
-@pytest.fixture(scope="session")
-def cubin(tiny_bundle: Path) -> bytes:
-    """Of a kernel of 128 threads, for SM 86."""
-    (file,) = tiny_bundle.glob("cubins/*.sm86.cubin")
-    return file.read_bytes()
 
 
 def kernel_of(driver: FakeDriver, cubin: bytes) -> ctypes.c_void_p:

@@ -45,26 +45,20 @@ def what_is_missing(name: str) -> str | None:
     return why
 
 
-@pytest.fixture
-def library(example_output: Path) -> str:
-    """The example's library."""
-    return str(example_output / "example_plugin" / "libexample_plugin.so")
-
-
 @pytest.mark.parametrize("name", ["tensorrt", "tensorrt_rtx"])
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_on_a_gpu(name: str, scenario: str, request: pytest.FixtureRequest) -> None:
     if why := what_is_missing(name):
         pytest.skip(why)
-    library = [request.getfixturevalue("library")] if scenario == "the_example" else []
+    library = [str(request.getfixturevalue("example_library"))] if scenario == "the_example" else []
     answer = run(name, scenario, *library)
     if "skipped" in answer:
         pytest.skip(answer["skipped"])
     assert answer == {"done": True}
 
 
-def test_engines_of_the_scenarios_can_be_built_without_a_gpu(library: str) -> None:
-    assert run("tensorrt_rtx", "build", library) == {"done": True}
+def test_engines_of_the_scenarios_can_be_built_without_a_gpu(example_library: Path) -> None:
+    assert run("tensorrt_rtx", "build", str(example_library)) == {"done": True}
 
 
 def test_what_is_missing_is_said() -> None:
