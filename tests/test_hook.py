@@ -176,7 +176,11 @@ def test_every_frontend_gives_the_same_wheel(flat: Built, frontend: str, tmp_pat
         "hatch": [sys.executable, "-m", "hatch", "build", "--target", "wheel", str(dist)],
         "uv": ["uv", "build", "--wheel", "--no-build-isolation", "--offline", "--out-dir", str(dist)],
     }[frontend]
-    variables = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "UV_PYTHON": str(environment.python)}
+    variables = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "UV_PYTHON": str(environment.python),
+        "HOME": str(tmp_path),  # the frontends have settings and caches of the user's
+    }
     wheels = [
         file for file in build_with(command, dist, variables, directory=project).artifacts if file.suffix == ".whl"
     ]

@@ -459,7 +459,9 @@ def test_code_of_our_own_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """An editable installation keeps its version while its code changes."""
     ours = tmp_path / "ours"
     for package in ("hatch_tensoracle", "producer", "templates"):
-        shutil.copytree(Path(__file__).parents[1] / package, ours / package)
+        # Not what other processes may just be writing.
+        no_bytecode = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(Path(__file__).parents[1] / package, ours / package, ignore=no_bytecode)
     monkeypatch.setenv("PYTHONPATH", f"{ours}{os.pathsep}{ours / 'producer'}")
     where = project(tmp_path / "project")
     Step(where)

@@ -89,6 +89,7 @@ class _Worker:
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_killed = False
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the worker
 
     def call(self, fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
@@ -110,6 +111,7 @@ class _Worker:
         return result  # type: ignore[no-any-return]
 
     def kill(self) -> None:
+        self._is_killed = True
         process = self._process
         if process is not None:
             with contextlib.suppress(ProcessLookupError):  # it ended by itself
@@ -138,6 +140,8 @@ class _Worker:
             )
         finally:
             os.close(theirs)
+        if self._is_killed:  # meanwhile, by another thread, which may have found no process yet
+            self.kill()
 
     def _obituary(self) -> str:
         assert self._process is not None  # noqa: S101 - started by call

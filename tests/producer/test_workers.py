@@ -8,13 +8,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.waiting import is_running, wait_until
 
-from tensoracle_producer.workers import PrintedError, WorkerDiedError, WorkerPool
+from tensoracle_producer.workers import PrintedError, WorkerDiedError, WorkerPool, _Worker
 
 
 @pytest.fixture
@@ -118,6 +121,29 @@ def test_an_error_ends_the_pool_without_waiting(temporary: Path) -> None:
     assert all(isinstance(future.exception(), WorkerDiedError) for future in futures[:2])
     wait_until(lambda: not any(map(is_running, children)), "the end of what the workers had started")
     assert list(temporary.iterdir()) == []
+
+
+def test_an_error_ends_a_worker_that_is_only_being_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    starting, killed = threading.Event(), threading.Event()
+    popen, kill = subprocess.Popen, _Worker.kill
+
+    def slow(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        process = popen(*arguments, **options)
+        starting.set()
+        killed.wait()
+        return process
+
+    def told(worker: _Worker) -> None:
+        kill(worker)
+        killed.set()
+
+    monkeypatch.setattr(subprocess, "Popen", slow)
+    monkeypatch.setattr(_Worker, "kill", told)
+    with pytest.raises(KeyboardInterrupt), WorkerPool(1) as pool:  # noqa: PT012 - the error is raised inside
+        future = pool.submit(time.sleep, 60)
+        starting.wait()
+        raise KeyboardInterrupt
+    assert isinstance(future.exception(), WorkerDiedError)
 
 
 def sleeping(directory: Path) -> list[int]:

@@ -257,7 +257,7 @@ def test_a_capture_that_breaks_is_an_error_or_the_end_of_graphs(cubin: bytes) ->
 def test_threads_capture_at_once_and_what_others_do_breaks_nothing(cubin: bytes) -> None:
     with FakeDriver([86]) as driver:
         at = Kernels(driver, cubin)
-        barrier, errors = threading.Barrier(5), list[BaseException]()
+        barrier, errors = threading.Barrier(5, timeout=120), list[BaseException]()
 
         def work() -> None:
             try:
@@ -266,8 +266,8 @@ def test_threads_capture_at_once_and_what_others_do_breaks_nothing(cubin: bytes)
 
                 def enqueue() -> None:
                     at.launch(256, stream)
-                    barrier.wait(10)  # all of them are capturing
-                    barrier.wait(10)
+                    barrier.wait()  # all of them are capturing
+                    barrier.wait()
 
                 graph = CudaGraph.capture(stream.handle, enqueue)
                 graph.launch(stream.handle)
@@ -278,9 +278,9 @@ def test_threads_capture_at_once_and_what_others_do_breaks_nothing(cubin: bytes)
         threads = [threading.Thread(target=work) for _ in range(4)]
         for thread in threads:
             thread.start()
-        barrier.wait(10)
+        barrier.wait()
         driver.free(driver.allocate(256))  # breaks captures in global mode
-        barrier.wait(10)
+        barrier.wait()
         for thread in threads:
             thread.join()
         assert errors == []

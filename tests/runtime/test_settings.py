@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.waiting import wait_until
 
 from hatch_tensoracle.runtime import ExecutionError, RuntimeCache, RuntimeSettings
 from hatch_tensoracle.runtime.execution import EngineExecution
@@ -209,11 +211,17 @@ def test_a_handle_is_given_others_while_threads_execute(opened_rtx: Opener) -> N
     threads = [threading.Thread(target=work) for _ in range(3)]
     for thread in threads:
         thread.start()
-    for number in range(100):
-        handle.runtime_settings = NATIVE if number % 2 else RuntimeSettings()
+    given = itertools.cycle([RuntimeSettings(), NATIVE])
+
+    def was_changed_and_both_were_taken() -> bool:
+        handle.runtime_settings = next(given)
+        return bool(errors) or len({graphs for _, graphs, *_ in contexts()}) == 2
+
+    for _ in range(100):
+        handle.runtime_settings = next(given)
         time.sleep(0.001)
+    wait_until(was_changed_and_both_were_taken, "contexts with either settings")
     is_over.set()
     for thread in threads:
         thread.join()
     assert errors == []
-    assert len({graphs for _, graphs, *_ in contexts()}) == 2  # each was made with one or the other
