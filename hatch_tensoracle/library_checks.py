@@ -40,8 +40,10 @@ _CUBINS_SECTION = ".tensoracle.cubins"
 _OWN_FILES = re.compile(r"bundle\.json|bundle\.cpp|cubins_\d+\.cpp")
 """What a bundle directory holds beside cubins and PTX."""
 _GPU_LIBRARIES = (
-    *(f"libcu{name}" for name in ("da", "blas", "dnn", "fft", "file", "pti", "rand", "solver", "sparse")),
+    *(f"libcu{name}" for name in ("blas", "da", "dla", "dnn", "dss", "fft", "file", "graph", "pti", "rand", "solver")),
+    *(f"libcu{name}" for name in ("sparse", "statevec", "tensor")),
     "libnccl",
+    "libnpp",
     "libnv",
     "libtensorrt",
 )

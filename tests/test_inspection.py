@@ -633,6 +633,8 @@ def test_a_library_exports_two_functions_and_nothing_else(
         "libnvinfer.so.10",
         "libnvrtc.so.12",
         "libcublasLt.so.12",
+        "libcutensor.so.2",
+        "libnppc.so.12",
         "libtensorrt_rtx.so.1",
     ],
 )

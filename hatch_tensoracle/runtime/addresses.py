@@ -17,6 +17,8 @@ __all__ = [
     "wrong_names",
 ]
 
+_END = 1 << 64
+
 
 def checked_addresses(names: Iterable[str], addresses: Mapping[str, SupportsIndex]) -> dict[str, int]:
     """Return one address as int for each of the tensors. Raises TypeError or ValueError by the tensor's name."""
@@ -27,7 +29,7 @@ def checked_addresses(names: Iterable[str], addresses: Mapping[str, SupportsInde
         except KeyError:
             raise wrong_names("addresses", addresses, names) from None
         # The usual case without a call: this is on the way to every enqueue.
-        is_plain = type(address) is int and address > 0
+        is_plain = type(address) is int and 0 < address < _END
         found[name] = address if is_plain else checked_address(f"tensor {name!r}", address)
     if len(addresses) != len(found):
         raise wrong_names("addresses", addresses, names)
@@ -67,17 +69,17 @@ def check_places(
 
 def checked_address(what: str, address: object) -> int:
     """Return an address as int. Raises TypeError or ValueError by what it is of."""
-    found = checked_integer(f"the address of {what}", address)
-    if found <= 0:
-        raise ValueError(f"the address of {what} is {found}, must be positive")
+    found = checked_count(f"the address of {what}", address)
+    if not found:
+        raise ValueError(f"the address of {what} is 0, must be positive")
     return found
 
 
 def checked_count(what: str, count: object) -> int:
-    """Return a number that is not negative as int. Raises TypeError or ValueError."""
+    """Return an unsigned number of 64 bits as int. Raises TypeError or ValueError."""
     found = checked_integer(what, count)
-    if found < 0:
-        raise ValueError(f"{what} is {found}, must not be negative")
+    if not 0 <= found < _END:
+        raise ValueError(f"{what} is {found}, must be from 0 to 2**64 - 1")
     return found
 
 

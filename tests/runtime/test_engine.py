@@ -99,6 +99,16 @@ def test_other_weights_are_another_engine_and_the_old_one_stays(weights: Path) -
     assert graph.calls == 2
 
 
+def test_another_plugin_library_is_another_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here by digests as registration gives them; nothing is registered."""
+    graph = Graph()
+    for digest, was_built in [("1" * 64, True), ("2" * 64, True), ("1" * 64, False)]:
+        library = SimpleNamespace(sha256=digest)
+        monkeypatch.setattr(engine_module, "register_plugins", lambda *_, library=library: (library,))
+        assert opened_example(graph, plugins=["libexample.so"]).was_built == was_built
+    assert graph.calls == 2
+
+
 def test_another_version_of_tensorrt_is_another_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = Graph()
     opened_example(graph)

@@ -212,6 +212,7 @@ def test_positive_integers_are_addresses(ready: EngineExecution, address: Any) -
         (0, ValueError),
         (-256, ValueError),
         (np.int64(-256), ValueError),
+        (2**64 + 256, ValueError),
     ],
 )
 @pytest.mark.parametrize("name", GOOD)
@@ -240,7 +241,14 @@ def test_every_tensor_has_exactly_one_address(ready: EngineExecution, addresses:
 
 @pytest.mark.parametrize(
     ("stream", "error"),
-    [(True, TypeError), (None, TypeError), (0.0, TypeError), (-1, ValueError), (np.int64(-1), ValueError)],
+    [
+        (True, TypeError),
+        (None, TypeError),
+        (0.0, TypeError),
+        (-1, ValueError),
+        (np.int64(-1), ValueError),
+        (2**64, ValueError),
+    ],
 )
 def test_other_streams_are_refused(ready: EngineExecution, stream: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="the stream's handle"):
@@ -468,7 +476,14 @@ def test_an_allocator_that_fails_is_the_cause(filtering: EngineExecution) -> Non
 
 @pytest.mark.parametrize(
     ("address", "error"),
-    [(True, TypeError), (4096.5, TypeError), (None, TypeError), ("4096", TypeError), (-1, ValueError)],
+    [
+        (True, TypeError),
+        (4096.5, TypeError),
+        (None, TypeError),
+        ("4096", TypeError),
+        (-1, ValueError),
+        (2**64, ValueError),
+    ],
 )
 def test_what_an_allocator_gives_must_be_an_address(
     filtering: EngineExecution, address: Any, error: type[Exception]

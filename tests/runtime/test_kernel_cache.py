@@ -137,6 +137,22 @@ def test_a_cache_of_one_s_own_is_saved_only_when_told(opened_rtx: Opener, tmp_pa
     assert not (tmp_path / "a").exists()
 
 
+def test_a_saved_cache_is_on_the_disk(opened_rtx: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it has its name, and its name is when `save` returns: it survives a loss of power."""
+    cache = RuntimeCache(tmp_path / "cache")
+    executed(opened_rtx, cache)
+    synced: list[tuple[Path, bool]] = []
+
+    def sync(descriptor: int) -> None:
+        synced.append((Path(f"/proc/self/fd/{descriptor}").readlink(), (tmp_path / "cache").exists()))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    cache.save()
+    (aside, was_named), directory = synced
+    assert (aside.parent, was_named) == (tmp_path, False)
+    assert directory == (tmp_path, True)
+
+
 def test_a_cache_of_one_s_own_is_saved_when_it_goes_if_so_made(opened_rtx: Opener, tmp_path: Path) -> None:
     cache = RuntimeCache(tmp_path / "a", autosave_on_del=True)
     executed(opened_rtx, cache).close()
