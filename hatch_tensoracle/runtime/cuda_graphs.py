@@ -181,7 +181,7 @@ class CudaGraphs:
         """Put one execution on a stream that is not the default one, and return. See EngineExecution.enqueue."""
         with self._use as use:
             self._check()
-            if type(stream) is not int or stream < 0:
+            if type(stream) is not int or not 0 <= stream < 1 << 64:
                 stream = checked_stream(stream)
             self._check_shapes()
             before = use.stream

@@ -198,7 +198,7 @@ class EngineExecution:
         with at.use as use:
             at.messages.clear()
             use.check()
-            if type(stream) is not int or stream < 0:
+            if type(stream) is not int or not 0 <= stream < 1 << 64:
                 stream = checked_stream(stream)
             if not at.is_ready or at.contexts.is_stale:
                 at.get_ready(stream)
