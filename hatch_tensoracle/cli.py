@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import io
-import json
 import os
 import signal
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import hatch_tensoracle
+from hatch_tensoracle import check_command, tune_command
 from hatch_tensoracle.errors import BundleError, ConfigurationError, TensoracleError
 from hatch_tensoracle.runtime import cache_command
 
@@ -24,7 +22,6 @@ __all__ = ["main"]
 _DEFECTS = 1
 _DIFFERENT = 1
 _USAGE = 2
-_INTERRUPTED = 128 + signal.SIGINT
 _BROKEN_PIPE = 128 + signal.SIGPIPE
 """What a shell gives a program that the signal ended."""
 
@@ -34,8 +31,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="hatch-tensoracle", description=hatch_tensoracle.__doc__)
     parser.add_argument("--version", action="version", version=f"%(prog)s {hatch_tensoracle.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    registers = (_register_inspect, _register_diff, _register_check, _register_tune, _register_build)
-    for register in (*registers, cache_command.register, _register_cmake_dir):
+    for register in (
+        _register_inspect,
+        _register_diff,
+        check_command.register,
+        tune_command.register,
+        _register_build,
+        cache_command.register,
+        _register_cmake_dir,
+    ):
         register(commands)
     options = vars(parser.parse_args(arguments))
     for stream in (sys.stdout, sys.stderr):
@@ -135,128 +139,6 @@ def diff(*, before: Path, after: Path, format: str) -> int:  # noqa: A002 - the 
     changes = compare(left, right)
     sys.stdout.write(comparison_json(left, right, changes) if format == "json" else comparison_text(changes))
     return _DIFFERENT if changes else 0
-
-
-def _register_check(commands: Any) -> None:
-    parser = commands.add_parser(
-        "check",
-        help="walk the plugins of a library through TensorRT's contract",
-        description="Walk the plugins of a library or a wheel through TensorRT's plugin contract, on a fake CUDA driver"
-        " or a GPU. Exit: 0 nothing is wrong, 1 a check failed, 2 usage.",
-    )
-    parser.add_argument("path", type=Path, metavar="PATH", help="a .so or a .whl")
-    parser.add_argument("--cases", type=Path, required=True, help="TOML file: fields and inputs that plugins accept")
-    parser.add_argument("--plugin", metavar="LIBRARY", help="the library's path in a wheel that holds several")
-    parser.add_argument("--gpu", action="store_true", help="run on this machine's GPU instead of the fake driver")
-    parser.add_argument("--sm", type=int, default=89, help="what the fake driver is: 89 is compute capability 8.9")
-    parser.add_argument("--timeout", type=float, default=120, metavar="SECONDS", help="for a case (default: 120)")
-    parser.add_argument("--format", choices=("text", "json"), default="text")
-    parser.set_defaults(run=check)
-
-
-def check(  # noqa: PLR0913 - the options
-    *,
-    path: Path,
-    cases: Path,
-    plugin: str | None,
-    gpu: bool,
-    sm: int,
-    timeout: float,
-    format: str,  # noqa: A002 - the option's name
-) -> int:
-    """Make every check of every case and print each as it ends, or all as JSON."""
-    from hatch_tensoracle.conformance import read_cases, walk
-    from hatch_tensoracle.report import REPORT_VERSION
-
-    if not path.is_file():
-        raise ConfigurationError(f"{path} is no file", remedy="Name a plugin library or a wheel.")
-    known = read_cases(cases)
-    outcomes = []
-    with _library_file(path, plugin) as library:
-        for outcome in walk(library, known, "real" if gpu else str(sm), timeout=timeout):
-            outcomes.append(outcome)
-            if format == "text":
-                _print_outcome(outcome)
-    failed = sum(outcome.cause is not None for outcome in outcomes)
-    skipped = sum(bool(outcome.skipped) for outcome in outcomes)
-    if format == "json":
-        artifacts = [{"path": str(path), "outcomes": [dataclasses.asdict(outcome) for outcome in outcomes]}]
-        print(json.dumps({"version": REPORT_VERSION, "artifacts": artifacts}, indent=2))
-    else:
-        print(f"{path}: {len(outcomes) - skipped} checks, {failed} failed, {skipped} not made")
-    return _DEFECTS if failed else 0
-
-
-def _print_outcome(outcome: Any) -> None:
-    word = "FAIL" if outcome.cause is not None else "none" if outcome.skipped else "ok"
-    details = [*(outcome.cause or "").splitlines(), outcome.remedy, outcome.skipped]
-    print(
-        f"{word:4} {outcome.case}: {outcome.check}", *(f"     {line}" for line in details if line), sep="\n", flush=True
-    )
-
-
-@contextlib.contextmanager
-def _library_file(path: Path, plugin: str | None) -> Iterator[Path]:
-    """The library as a file: itself, or a copy of the one in a wheel."""
-    if path.suffix != ".whl":
-        yield path
-        return
-    from hatch_tensoracle.inspection import inspect_wheel
-    from hatch_tensoracle.wheel import Wheel
-
-    names = list(inspect_wheel(path, plugin))
-    if len(names) != 1:  # a wheel without any is an error of inspection
-        raise ConfigurationError(f"{path} holds {', '.join(names)}", remedy="Choose one with --plugin.")
-    with tempfile.TemporaryDirectory() as directory, Wheel(path) as wheel:
-        yield wheel.extract(names[0], Path(directory))
-
-
-def _register_tune(commands: Any) -> None:
-    parser = commands.add_parser(
-        "tune",
-        help="measure which configuration of a kernel is the fastest, by shape",
-        description="Measure every configuration of the plugins' kernels on this machine's GPU, and write which is the"
-        " fastest for which shapes. A run that was stopped goes on when it is started again. Exit: 0 all is measured,"
-        " 1 something failed, 2 usage, 130 stopped by Ctrl-C.",
-    )
-    parser.add_argument("path", type=Path, metavar="PATH", help="a .so, with its manifest beside it, or a .whl")
-    parser.add_argument("--cases", type=Path, required=True, help="TOML file: plugins, and the sizes to measure")
-    parser.add_argument("--output", type=Path, default=Path("tuning.json"), help="(default: tuning.json)")
-    parser.add_argument("--plugin", metavar="LIBRARY", help="the library's path in a wheel that holds several")
-    parser.add_argument("--restart", action="store_true", help="forget what the journal beside OUTPUT has")
-    parser.set_defaults(run=tune)
-
-
-def tune(*, path: Path, cases: Path, output: Path, plugin: str | None, restart: bool) -> int:
-    """Measure the cases and write tuning.json."""
-    from hatch_tensoracle.tune import opened, read_cases
-    from hatch_tensoracle.tune import tune as measure
-
-    if not path.is_file():
-        raise ConfigurationError(f"{path} is no file", remedy="Name a plugin library or a wheel.")
-    known = read_cases(cases)
-    with opened(path, plugin) as (library, bundle):
-        try:
-            with _lines() as show:
-                measure(library, bundle, known, output, show, restart=restart)
-        except KeyboardInterrupt:
-            print("stopped; the same command goes on from here", file=sys.stderr)
-            return _INTERRUPTED
-    print(f"wrote {output}")
-    return 0
-
-
-@contextlib.contextmanager
-def _lines() -> Iterator[Callable[[str], None]]:
-    """Lines as they come; on a terminal, where rich is installed, with a sign that it goes on."""
-    try:
-        from rich.console import Console
-    except ModuleNotFoundError:
-        yield lambda line: print(line, flush=True)
-        return
-    console = Console(highlight=False)
-    with console.status("measuring"):  # which is nothing where stdout is no terminal
-        yield lambda line: console.print(line, markup=False, emoji=False, soft_wrap=True)
 
 
 def _register_build(commands: Any) -> None:

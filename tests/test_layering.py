@@ -78,7 +78,10 @@ LAYERS = {
         third_party=("filelock",),
     ),
     "front": Layer(
-        tuple(f"hatch_tensoracle.{name}" for name in ("build_hook", "hooks", "cli", "__main__")),
+        tuple(
+            f"hatch_tensoracle.{name}"
+            for name in ("build_hook", "hooks", "cli", "check_command", "tune_command", "__main__")
+        ),
         below=("leaves", "manifest", "inspection", "face", "building", "conformance", "runtime", "tune"),
         third_party=("hatchling", "rich"),
     ),
