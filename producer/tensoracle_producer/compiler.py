@@ -20,6 +20,9 @@ from tensoracle_producer.record import KernelRecord
 
 __all__ = ["Compiled", "Job", "KernelError", "compile_job"]
 
+_TENSOR_MEMORY = 512
+"""Columns of tensor memory that a multiprocessor has, where it has any (PTX ISA 8.6, section Tensor Memory)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
@@ -91,6 +94,13 @@ def _read(compiled: Any, job: Job) -> Compiled:
         if value is not None and getattr(metadata, name, None) != value:
             message = f"Triton took option {name}={value!r} as {getattr(metadata, name, 'unknown')!r}"
             raise KernelError(message)
+    columns = getattr(metadata, "tmem_size", None) or 0
+    if columns > _TENSOR_MEMORY:  # its PTX is a bare trap then
+        message = (
+            f"needs {columns} columns of tensor memory, a multiprocessor has {_TENSOR_MEMORY}: use smaller blocks, or"
+            " fewer accumulators of tl.dot"
+        )
+        raise KernelError(message)
     target = re.search(r"^\.target (\w+)", compiled.asm["ptx"], re.MULTILINE)
     return Compiled(
         cubin=compiled.asm["cubin"],

@@ -84,6 +84,20 @@ def matmul(a, b, c, N: tl.constexpr):
 
 
 @triton.jit
+def matmuls(a, b, c, steps, N: tl.constexpr):
+    """Accumulates two products at once, in tensor memory where there is any."""
+    i, j = tl.arange(0, N), tl.arange(0, 32)
+    first, second = tl.zeros((N, N), dtype=tl.float32), tl.zeros((N, N), dtype=tl.float32)
+    for step in range(steps):
+        rows = tl.load(a + step * N * 32 + i[:, None] * 32 + j[None, :])
+        columns = b + step * 2 * N * 32 + j[:, None] * N + i[None, :]
+        first = tl.dot(rows, tl.load(columns), first)
+        second = tl.dot(rows, tl.load(columns + N * 32), second)
+    tl.store(c + i[:, None] * N + i[None, :], first)
+    tl.store(c + N * N + i[:, None] * N + i[None, :], second)
+
+
+@triton.jit
 def described(x, rows):
     """Makes a tensor descriptor on the device, for which some targets need scratch memory."""
     descriptor = tl.make_tensor_descriptor(x, [rows, 64], [64, 1], [16, 64])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import re
 import tempfile
@@ -234,6 +235,26 @@ def test_too_much_shared_memory_is_refused_for_the_targets_that_have_less(tmp_pa
         for target in ("sm86", "sm120")
     ]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_too_much_tensor_memory_is_refused_where_accumulators_lie_there(pool: WorkerPool) -> None:
+    """Triton makes a kernel of it that does nothing but trap, and finds that out when it is launched."""
+    pointers = [Pointer("fp16", divisible_by=16), Pointer("fp16", divisible_by=16), Pointer("fp32", divisible_by=16)]
+    spec = KernelSpec(
+        kernels.matmuls,
+        name="matmuls",
+        arguments=[*pointers, Scalar("i32")],
+        constants={"N": 256},
+        num_warps=8,
+        num_stages=1,
+    )
+    cause = (
+        "needs 1024 columns of tensor memory, a multiprocessor has 512: use smaller blocks, or fewer accumulators of"
+        " tl.dot"
+    )
+    found = failures(pool, [spec], "sm90", "sm100", "sm103")
+    assert [(failure.target, failure.cause) for failure in found] == [("sm100", cause), ("sm103", cause)]
+    compile_specs(pool, [dataclasses.replace(spec, constants={"N": 128})], "sm100", "sm103")
 
 
 def test_scratch_memory_is_refused_for_the_targets_that_need_it(tmp_path: Path) -> None:
