@@ -53,8 +53,8 @@ class Scalar:
     """A number passed by value.
 
     `type` is i1, i8 to i64, u8 to u64, fp16, bf16, fp32 or fp64. For integers the kernel can be compiled for multiples
-    of `divisible_by`, or with `equal_to=1` for the value 1, which is then no kernel parameter; the launcher runs that
-    variant on no other values. Raises TypeError or ValueError naming the field.
+    of `divisible_by`, or with `equal_to=1` for the value 1, which is then no kernel parameter, but still of its type in
+    the kernel; the launcher runs that variant on no other values. Raises TypeError or ValueError naming the field.
     """
 
     type: str
@@ -69,7 +69,7 @@ class Scalar:
             message = f"Scalar.divisible_by and Scalar.equal_to are for integers wider than one bit, not {self.type}"
             raise ValueError(message)
         if self.equal_to is not None:
-            # A greater value would lose its declared type inside the kernel, and 64-bit arithmetic its upper half.
+            # Of contiguous strides. A kernel for one other value has it as a constant, or is a kernel of its own.
             _check_choice("Scalar.equal_to", self.equal_to, (1,))
             if self.divisible_by != 1:
                 message = f"Scalar.equal_to 1 is not divisible by {self.divisible_by}"

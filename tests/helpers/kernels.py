@@ -35,6 +35,14 @@ def strided(source, target, stride, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def typed(x, stride, TYPE: tl.constexpr):
+    """Is sure of the type that arithmetic with an argument has."""
+    offset = tl.program_id(0).to(tl.int8) * stride
+    tl.static_assert(offset.dtype == TYPE)
+    tl.store(x + offset, 1.0)
+
+
+@triton.jit
 def choose(x, SCALE: tl.constexpr, MODE: tl.constexpr, TYPE: tl.constexpr, ROUND: tl.constexpr, F: tl.constexpr):
     """Takes a constant of every kind."""
     value = tl.load(x)

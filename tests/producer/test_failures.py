@@ -104,6 +104,17 @@ def test_place_is_the_line_that_the_author_wrote(tmp_path: Path, body: str, caus
     assert cause in str(caught.value)
 
 
+def test_the_place_is_the_authors_where_a_value_is_folded(pool: WorkerPool) -> None:
+    spec = KernelSpec(
+        kernels.typed,
+        name="typed",
+        arguments=[Pointer("fp32"), Scalar("i64", equal_to=1)],
+        constants={"TYPE": "none"},
+    )
+    (failure,) = failures(pool, [spec], "sm86")
+    assert failure.cause.startswith(f"kernels.py:{line_of('== TYPE')}: ")
+
+
 def test_a_failure_of_one_target_names_that_target_alone(pool: WorkerPool) -> None:
     """Triton has arithmetic in this format from sm89 on."""
     spec = KernelSpec(
