@@ -268,6 +268,24 @@ def test_too_much_tensor_memory_is_refused_where_accumulators_lie_there(pool: Wo
     compile_specs(pool, [dataclasses.replace(spec, constants={"N": 128})], "sm100", "sm103")
 
 
+def test_more_registers_than_a_block_has_are_refused(tmp_path: Path) -> None:
+    """The limit of the author's goes before the one that the assembler takes from the number of threads."""
+    spec = KernelSpec(
+        kernels.matmul,
+        name="matmul",
+        arguments=[Pointer("fp16"), Pointer("fp16"), Pointer("fp32")],
+        constants={"N": 128},
+        num_warps=32,
+        num_stages=1,
+        maxnreg=255,
+    )
+    with pytest.raises(CompileError, match=r"\d+ registers a thread for 1024 threads a block; a block has 65536"):
+        compile_bundle([spec], ["sm86"], tmp_path / "bundle")
+    bundle = compile_bundle([dataclasses.replace(spec, maxnreg=64)], ["sm86"], tmp_path / "bundle")
+    (cubin,) = bundle.entries[0].cubins
+    assert cubin.registers == 64
+
+
 def test_scratch_memory_is_refused_for_the_targets_that_need_it(tmp_path: Path) -> None:
     """One and the same kernel needs none where tensor descriptors are taken apart into pointers."""
     spec = KernelSpec(kernels.described, name="described", arguments=[Pointer("fp32", divisible_by=16), Scalar("i32")])
