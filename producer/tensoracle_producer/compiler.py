@@ -101,7 +101,14 @@ def _read(compiled: Any, job: Job) -> Compiled:
             " fewer accumulators of tl.dot"
         )
         raise KernelError(message)
-    target = re.search(r"^\.target (\w+)", compiled.asm["ptx"], re.MULTILINE)
+    ptx = compiled.asm["ptx"]
+    if dependence := re.search(r"\bgriddepcontrol\.\w+", ptx):
+        message = (
+            f"{dependence[0]} needs launches that depend on those before them (launch_pdl), which the launcher does not"
+            " make: leave out gdc_wait and gdc_launch_dependents"
+        )
+        raise KernelError(message)
+    target = re.search(r"^\.target (\w+)", ptx, re.MULTILINE)
     return Compiled(
         cubin=compiled.asm["cubin"],
         symbol=metadata.name,
@@ -109,7 +116,7 @@ def _read(compiled: Any, job: Job) -> Compiled:
         dynamic_shared=metadata.shared,
         scratch=metadata.global_scratch_size + metadata.profile_scratch_size,
         seconds=0.0,
-        ptx=_portable(compiled.asm["ptx"], job) if job.keeps_ptx else "",
+        ptx=_portable(ptx, job) if job.keeps_ptx else "",
     )
 
 

@@ -106,6 +106,20 @@ def matmuls(a, b, c, steps, N: tl.constexpr):
 
 
 @triton.jit
+def waits(x):
+    """Waits for the kernel that was launched before it."""
+    tl.extra.cuda.gdc_wait()
+    tl.store(x, tl.load(x) + 1.0)
+
+
+@triton.jit
+def releases(x):
+    """Lets the kernel begin that is launched after it."""
+    tl.store(x, tl.load(x) + 1.0)
+    tl.extra.cuda.gdc_launch_dependents()
+
+
+@triton.jit
 def described(x, rows):
     """Makes a tensor descriptor on the device, for which some targets need scratch memory."""
     descriptor = tl.make_tensor_descriptor(x, [rows, 64], [64, 1], [16, 64])

@@ -286,6 +286,17 @@ def test_more_registers_than_a_block_has_are_refused(tmp_path: Path) -> None:
     assert cubin.registers == 64
 
 
+@pytest.mark.parametrize(("kernel", "name"), [(kernels.waits, "wait"), (kernels.releases, "launch_dependents")])
+def test_a_dependent_launch_is_refused_rather_than_lost(pool: WorkerPool, kernel: Any, name: str) -> None:
+    """In a launch of its own, waiting does nothing."""
+    found = failures(pool, [KernelSpec(kernel, name="dependent", arguments=FP32)], "sm90", "sm120")
+    cause = (
+        f"griddepcontrol.{name} needs launches that depend on those before them (launch_pdl), which the launcher does"
+        " not make: leave out gdc_wait and gdc_launch_dependents"
+    )
+    assert [(failure.target, failure.cause) for failure in found] == [("sm90", cause), ("sm120", cause)]
+
+
 def test_scratch_memory_is_refused_for_the_targets_that_need_it(tmp_path: Path) -> None:
     """One and the same kernel needs none where tensor descriptors are taken apart into pointers."""
     spec = KernelSpec(kernels.described, name="described", arguments=[Pointer("fp32", divisible_by=16), Scalar("i32")])
