@@ -170,6 +170,8 @@ def _cause(error: BaseException, record: KernelRecord) -> str:
         message = place + str(deepest.error_message or deepest)
         if re.search("'tensor' object has no attribute '(load|store)'", message):
             message += ": a pointer is no tensor descriptor; tl.make_tensor_descriptor makes one of it"
+        if any(f"KeyError('{key.replace(':', '.')}__" in message for key, _ in record.functions):
+            message += ": a triton.jit function cannot call itself, nor what calls it"
         return message
     if type(deepest).__name__ == "PTXASError":
         lines = [line for line in str(deepest).splitlines() if line.startswith("ptxas") and "info" not in line]

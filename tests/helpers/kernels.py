@@ -173,6 +173,23 @@ def _broken(value):
 
 
 @triton.jit
+def recursive(x):
+    """Calls itself, with another argument."""
+    recursive(x + 1)
+
+
+@triton.jit
+def circular(x):
+    """Calls what calls it."""
+    _back(x)
+
+
+@triton.jit
+def _back(x):
+    circular(x + 1)
+
+
+@triton.jit
 def bad_assembly(x):
     """Fails in ptxas."""
     value = tl.load(x)

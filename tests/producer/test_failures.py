@@ -135,6 +135,14 @@ def test_a_pointer_that_is_used_as_a_tensor_descriptor_is_told_what_makes_one(po
     assert failure.cause.endswith(": a pointer is no tensor descriptor; tl.make_tensor_descriptor makes one of it")
 
 
+@pytest.mark.parametrize(("kernel", "line"), [(kernels.recursive, "recursive(x + 1)"), (kernels.circular, "_back(x)")])
+def test_recursion_is_called_by_its_name(pool: WorkerPool, kernel: Any, line: str) -> None:
+    """Triton says KeyError, for the code that does not exist yet."""
+    (failure,) = failures(pool, [KernelSpec(kernel, name="recursive", arguments=FP32)], "sm86")
+    assert failure.cause.startswith(f"kernels.py:{line_of(f'    {line}')}: ")
+    assert failure.cause.endswith(": a triton.jit function cannot call itself, nor what calls it")
+
+
 def test_failure_of_ptxas_shows_its_own_line(pool: WorkerPool) -> None:
     (failure,) = failures(pool, [KernelSpec(kernels.bad_assembly, name="bad", arguments=INT32)], "sm86")
     assert "Not a name of any known instruction: 'nonsense'" in failure.cause
