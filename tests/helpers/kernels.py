@@ -204,6 +204,14 @@ def bad_constraint(x):
 
 
 @triton.jit
+def bad_pack(x):
+    """Fails in MLIR, which prints of what."""
+    i = tl.arange(0, 2)
+    value = tl.load(x + i)
+    tl.store(x + i, tl.inline_asm_elementwise("not.b32 $0, $1;", "=r,r", [value], dtype=tl.int32, is_pure=True, pack=4))
+
+
+@triton.jit
 def aborts(x):
     """LLVM ends its process on the operand number."""
     value = tl.load(x)

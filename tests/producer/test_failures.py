@@ -151,6 +151,13 @@ def test_failure_of_ptxas_shows_its_own_line(pool: WorkerPool) -> None:
     assert len(failure.cause) < 300
 
 
+def test_what_the_compiler_prints_when_it_fails_is_part_of_the_cause(pool: WorkerPool) -> None:
+    """Its exception says no more than that something failed."""
+    (failure,) = failures(pool, [KernelSpec(kernels.bad_pack, name="bad", arguments=INT32)], "sm86")
+    assert failure.cause.startswith("RuntimeError: ")
+    assert "must be a multiple of the op's packed_element attribute" in failure.cause
+
+
 def test_an_error_that_llvm_only_prints_is_a_failure(pool: WorkerPool) -> None:
     """Triton 3.9 leaves the instruction out and goes on, to a cubin that computes something else."""
     (failure,) = failures(pool, [KernelSpec(kernels.bad_constraint, name="bad", arguments=INT32)], "sm86")
