@@ -17,6 +17,7 @@ from hatch_tensoracle.errors import (
     ResourceMismatchError,
     ScratchError,
 )
+from hatch_tensoracle.occupancy import MOST_REGISTERS, occupancy_of
 from hatch_tensoracle.ptx import PtxEntry, PtxError, PtxImage, read_ptx
 from hatch_tensoracle.targets import MAX_THREADS, TARGETS
 
@@ -57,6 +58,12 @@ def _check_cubin(entry: Entry, cubin: Cubin, data: bytes, where: str) -> Iterato
     yield from _check_parameters(entry, image.kernels[0], where)
     yield from _check_resources(cubin, image.kernels[0], where)
     yield from _check_launch(cubin, cubin.static_shared, where)
+    if (occupancy := occupancy_of(cubin)).blocks == 0 and occupancy.limit == "registers":
+        yield ResourceMismatchError(
+            f"{cubin.registers} registers a thread for {cubin.threads} threads a block; a block has {MOST_REGISTERS}",
+            where=where,
+            remedy="Use fewer warps or a lower maxnreg.",
+        )
 
 
 def _check_ptx(entry: Entry, ptx: Ptx, data: bytes, where: str) -> Iterator[BundleError]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -57,13 +59,36 @@ def _load(file: Path, beside: Beside) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[file.stem] = module
     try:
-        with contextlib.redirect_stdout(sys.stderr):
+        with _stdout_to_stderr():
             spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise ConfigurationError(
             f"{_place(error, file, beside)}: {type(error).__name__}: {error}".rstrip(": "), remedy=_remedy(error)
         ) from error
     return module
+
+
+@contextlib.contextmanager
+def _stdout_to_stderr() -> Iterator[None]:
+    """Redirect the file descriptor too, which processes and compiled code write to."""
+    with contextlib.redirect_stdout(sys.stderr), contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # one of the two is closed
+            stdout = os.dup(1)
+            stack.callback(os.close, stdout)
+            _flush()
+            os.dup2(2, 1)
+            stack.callback(os.dup2, stdout, 1)
+            stack.callback(_flush)
+        yield
+
+
+def _flush() -> None:
+    """Write out what Python and the C library hold back for stdout."""
+    if sys.__stdout__ is not None:
+        sys.__stdout__.flush()
+    ctypes.CDLL(None).fflush(None)
 
 
 def _remedy(error: BaseException) -> str:

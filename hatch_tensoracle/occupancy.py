@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from hatch_tensoracle.bundle import Cubin
 from hatch_tensoracle.targets import TARGETS
 
-__all__ = ["Occupancy", "occupancy_of"]
+__all__ = ["MOST_REGISTERS", "Occupancy", "occupancy_of"]
+
+MOST_REGISTERS = 64 << 10
+"""32-bit registers of a multiprocessor, and the most of one block."""
 
 _WARP = 32
-_REGISTERS = 64 << 10
-"""32-bit registers of a multiprocessor, and the most of one block."""
 _REGISTER_UNIT = 256
 """Registers of a warp are a multiple of it."""
 _PARTITIONS = 4
@@ -73,11 +74,11 @@ def occupancy_of(cubin: Cubin) -> Occupancy:
     warps = max(1, -(-cubin.threads // _WARP))
     registers = _up(max(1, cubin.registers) * _WARP, _REGISTER_UNIT)
     shared = _up(cubin.static_shared + cubin.dynamic_shared + limits.reserved_shared, limits.shared_unit)
-    by_registers = _REGISTERS // _PARTITIONS // registers * _PARTITIONS // warps
+    by_registers = MOST_REGISTERS // _PARTITIONS // registers * _PARTITIONS // warps
     fitting = {
         "warps": limits.warps // warps,
         "blocks": limits.blocks,
-        "registers": by_registers if _up(warps, _PARTITIONS) * registers <= _REGISTERS else 0,
+        "registers": by_registers if _up(warps, _PARTITIONS) * registers <= MOST_REGISTERS else 0,
         "shared memory": most_shared // shared if shared else limits.blocks,
     }
     limit = min(fitting, key=fitting.__getitem__)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import struct
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -140,9 +142,9 @@ def test_a_false_claim_of_being_architecture_specific_is_found(bundle: Path, tar
     assert f"the manifest says {claim}" in defect.cause
 
 
-def assembled(directory: Path, parameters: str, name: str = "copy", threads: int = 128) -> bytes:
-    """Make a cubin for sm86 with other parameters than the manifest's `copy`."""
-    entry = f".visible .entry {name}({parameters}) .reqntid {threads} {{ ret; }}"
+def assembled(directory: Path, parameters: str, threads: int = 128, body: str = "") -> bytes:
+    """Make a cubin for sm86 with other parameters than the manifest's `copy`, or another body."""
+    entry = f".visible .entry copy({parameters}) .reqntid {threads} {{ {body} ret; }}"
     text = f".version 8.6\n.target sm_86\n.address_size 64\n{entry}"
     return assemble(text, directory, target="sm_86").read_bytes()
 
@@ -232,6 +234,48 @@ def test_resources_must_be_those_of_the_cubin(bundle: Path, fields: dict[str, in
 def test_just_enough_shared_memory_is_good(bundle: Path) -> None:
     change_cubins(bundle, "sm86", dynamic_shared=99 * 1024)
     inspect_bundle(bundle)
+
+
+@pytest.mark.parametrize(("dynamic", "fits"), [(98 * 1024, True), (98 * 1024 + 1, False), (99 * 1024, False)])
+def test_static_and_dynamic_shared_memory_count_together(
+    bundle: Path, tmp_path: Path, dynamic: int, *, fits: bool
+) -> None:
+    tile = ".shared .b8 tile[1024]; st.shared.u8 [tile], 0;"
+    replace_cubin(bundle, "sm86", assembled(tmp_path, RIGHT, body=tile))
+    change_cubins(bundle, "sm86", dynamic_shared=dynamic, **resources_of(bundle, "sm86"))
+    if fits:
+        inspect_bundle(bundle)
+        return
+    (defect,) = expect(bundle, ResourceMismatchError)
+    assert defect.cause == (
+        f"{dynamic} bytes of dynamic and 1024 of static shared memory a block; sm86 has {99 * 1024}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("threads", "registers", "fits"),
+    [
+        pytest.param(1024, 64, True, id="all that there are"),
+        pytest.param(1024, 65, False, id="more"),
+        pytest.param(512, 128, True, id="all for fewer threads"),
+        pytest.param(512, 255, False, id="more for fewer threads"),
+        pytest.param(256, 255, True, id="as many as a thread can have"),
+    ],
+)
+def test_a_block_must_find_its_registers(
+    bundle: Path, tmp_path: Path, threads: int, registers: int, *, fits: bool
+) -> None:
+    """The record of registers in a cubin has symbol and number."""
+    cubin = assembled(tmp_path, RIGHT, threads=threads)
+    (at,) = (found.start() for found in re.finditer(rb"\x04\x2f\x08\x00", cubin))
+    replace_cubin(bundle, "sm86", cubin[: at + 8] + struct.pack("<I", registers) + cubin[at + 12 :])
+    change_cubins(bundle, "sm86", **resources_of(bundle, "sm86"))
+    if fits:
+        inspect_bundle(bundle)
+        return
+    (defect,) = expect(bundle, ResourceMismatchError)
+    assert defect.cause == f"{registers} registers a thread for {threads} threads a block; a block has 65536"
+    assert "maxnreg" in defect.remedy
 
 
 @pytest.mark.parametrize(

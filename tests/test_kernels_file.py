@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from helpers.tools import tool
 
 from hatch_tensoracle.errors import ConfigurationError
 from hatch_tensoracle.kernels_file import load_kernels
@@ -52,6 +53,43 @@ def test_a_tuple_will_do(tmp_path: Path) -> None:
 def test_what_the_file_prints_goes_to_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     load_kernels(written(tmp_path, 'print("hello")\nKERNELS = [1]\n'), "KERNELS")
     assert capsys.readouterr() == ("", "hello\n")
+
+
+def test_what_is_printed_below_python_goes_to_stderr_too(tmp_path: Path) -> None:
+    """And what was printed before and is printed after goes to stdout."""
+    text = """
+        import ctypes, os, subprocess, sys
+        os.write(1, b"descriptor\\n")
+        subprocess.run(["echo", "process"])
+        sys.__stdout__.write("original\\n")
+        ctypes.CDLL(None).puts(b"library")
+        KERNELS = [1]
+    """
+    written(tmp_path, text)
+    program = """
+        import ctypes
+        from pathlib import Path
+        from hatch_tensoracle.kernels_file import load_kernels
+        print("before")
+        ctypes.CDLL(None).puts(b"before, in C")
+        print(load_kernels(Path("kernels.py"), "KERNELS"))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert done.stdout == "before\nbefore, in C\n(1,)\n"
+    assert sorted(done.stderr.splitlines()) == ["descriptor", "library", "original", "process"]
+
+
+@pytest.mark.parametrize("closed", [1, 2])
+def test_a_stream_that_is_closed_is_no_matter(tmp_path: Path, closed: int) -> None:
+    written(tmp_path, "print(1)\nKERNELS = [1]\n")
+    program = """
+        from pathlib import Path
+        from hatch_tensoracle.kernels_file import load_kernels
+        assert load_kernels(Path("kernels.py"), "KERNELS") == (1,)
+    """
+    command = f'"$0" -c "$1" {closed}>&-'
+    subprocess.run([tool("sh"), "-c", command, sys.executable, textwrap.dedent(program)], cwd=tmp_path, check=True)
 
 
 def test_modules_beside_the_file_can_be_imported(tmp_path: Path) -> None:
@@ -126,6 +164,7 @@ def test_what_an_environment_inside_the_project_brings_stays_loaded(tmp_path: Pa
         pytest.param("import no_such_module", 1, "ModuleNotFoundError: No module named 'no_such_module'", id="import"),
         pytest.param("import sys\nsys.exit()", 2, "SystemExit", id="exit"),
         pytest.param("import sys\nsys.exit('stop')", 2, "SystemExit: stop", id="exit-message"),
+        pytest.param("x = 1\nraise BaseException('no')", 2, "BaseException: no", id="no-exception-of-programs"),
         pytest.param("raise RuntimeError", 1, "RuntimeError", id="without-message"),
         pytest.param("import json\njson.loads('{')", 2, "JSONDecodeError: Expecting property name", id="in-a-library"),
         pytest.param("def f():\n    1 / 0\n\nf()", 2, "ZeroDivisionError: division by zero", id="in-a-function"),
@@ -139,6 +178,11 @@ def test_a_file_that_fails_is_quoted_by_line(tmp_path: Path, text: str, line: in
     error = refusal(file)
     assert str(error).startswith(f"{file}:{line}: {cause}")
     assert error.remedy == "The file must run from top to bottom when it is imported, without a GPU."
+
+
+def test_an_interrupt_is_not_the_files_fault(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        load_kernels(written(tmp_path, "raise KeyboardInterrupt"), "KERNELS")
 
 
 @pytest.mark.parametrize(

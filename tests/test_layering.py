@@ -43,7 +43,9 @@ LAYERS = {
         third_party=("elftools",),
     ),
     "manifest": Layer(("hatch_tensoracle.bundle",), below=("leaves",)),
-    "code checks": Layer(("hatch_tensoracle.code_checks",), below=("leaves", "manifest", "formats")),
+    "code checks": Layer(
+        ("hatch_tensoracle.code_checks", "hatch_tensoracle.occupancy"), below=("leaves", "manifest", "formats")
+    ),
     "inspection": Layer(
         tuple(
             f"hatch_tensoracle.{name}"
@@ -57,7 +59,6 @@ LAYERS = {
                 "inspection",
                 "library_checks",
                 "wheel_checks",
-                "occupancy",
                 "report",
                 "wheel",
             )

@@ -32,13 +32,19 @@ __all__ = ["capture"]
 
 _DEFAULT = "__default_"
 """Begins the names that stand for default values in the normalised source."""
+_LANGUAGE = "__language"
+"""The name of triton.language in what the normalised source has besides."""
 
 
-def capture(function: Any, constants: Mapping[str, Any]) -> KernelRecord:
-    """Make the record of a `triton.jit` function and of the constants it is compiled with. Raises CaptureError."""
+def capture(function: Any, constants: Mapping[str, Any], types: Mapping[str, str]) -> KernelRecord:
+    """Make the record of a `triton.jit` function and of the constants it is compiled with. Raises CaptureError.
+
+    A constant that is in `types`, with a type such as `i64`, has that type in the kernel. Any other is a constexpr, and
+    a number that is one becomes 32 bits wide, or as narrow as what it meets.
+    """
     capturing = _Capture()
     where = f"{_file(function)}: constant `{{}}` of `{function.fn.__qualname__}`"
-    capturing.function(function)
+    capturing.function(function, types)
     values = tuple((name, capturing.value(value, where.format(name))) for name, value in constants.items())
     return KernelRecord(functions=tuple(capturing.functions.items()), constants=values)
 
@@ -48,7 +54,7 @@ class _Capture:
         self.functions: dict[str, Function] = {}
         self._keys: dict[int, str] = {}
 
-    def function(self, jit: Any) -> Reference:
+    def function(self, jit: Any, types: Mapping[str, str] | None = None) -> Reference:
         """Add the function and its helpers."""
         if id(jit) in self._keys:
             return Reference(self._keys[id(jit)])
@@ -56,7 +62,7 @@ class _Capture:
         if key in self._keys.values():  # made by a factory: alike in name, other in what it captures
             key += f"#{len(self._keys)}"
         self._keys[id(jit)] = key
-        source, lines, defaults = _normalised(jit)
+        source, lines, added = _normalised(jit, types or {})
         self.functions[key] = placeholder = Function(
             module=jit.fn.__module__,
             qualname=jit.fn.__qualname__,
@@ -68,7 +74,7 @@ class _Capture:
             lines=lines,
         )
         # Its place is taken before its helpers are added: a function may call itself, and the kernel stays first.
-        scope = jit.get_capture_scope() | defaults
+        scope = jit.get_capture_scope() | added
         names = tuple(self._names(scope, source, f"{placeholder.file}: `{jit.fn.__qualname__}`"))
         self.functions[key] = dataclasses.replace(placeholder, names=names)
         return Reference(key)
@@ -125,8 +131,8 @@ def _file(jit: Any) -> str:
     return Path(jit.fn.__code__.co_filename).name
 
 
-def _normalised(jit: Any) -> tuple[str, tuple[tuple[int, int], ...], dict[str, Any]]:
-    """The source that is compiled, where its lines come from, and the default values that it refers to."""
+def _normalised(jit: Any, typed: Mapping[str, str]) -> tuple[str, tuple[tuple[int, int], ...], dict[str, Any]]:
+    """The source that is compiled, where its lines come from, and what it refers to that the author's does not."""
     tree = jit.parse()
     definition = tree.body[0]
     definition.decorator_list, definition.returns = [], None
@@ -136,14 +142,28 @@ def _normalised(jit: Any) -> tuple[str, tuple[tuple[int, int], ...], dict[str, A
     for arg in (*definition.args.posonlyargs, *definition.args.args, *definition.args.kwonlyargs):
         # Triton takes annotations as strings too, and none of the author's names is looked up then.
         arg.annotation = ast.Constant(annotations[arg.arg]) if annotations.get(arg.arg) else None
-    defaults = _named_defaults(definition.args, jit.signature)
+    added = _named_defaults(definition.args, jit.signature)
+    if typed:
+        from triton import language
+
+        added[_LANGUAGE] = language
+        definition.body[:0] = [_typing(name, type_, definition) for name, type_ in typed.items()]
     source = ast.unparse(definition)
     before = _first_line(jit) - 1
     lines: dict[int, int] = {}
     for new, old in zip(ast.walk(ast.parse(source)), ast.walk(tree), strict=True):
         if isinstance(new, ast.stmt) and hasattr(old, "lineno"):
             lines.setdefault(new.lineno, old.lineno + before)
-    return source, tuple(sorted(lines.items())), defaults
+    return source, tuple(sorted(lines.items())), added
+
+
+def _typing(name: str, type_: str, function: ast.stmt) -> ast.stmt:
+    """A statement that makes a number of the type out of a constexpr."""
+    from triton.language import str_to_ty
+
+    dtype = f"{_LANGUAGE}.{str_to_ty(type_, None).name}"
+    (statement,) = ast.parse(f"{name} = {_LANGUAGE}.full((), {name}, {dtype})").body
+    return ast.copy_location(statement, function)
 
 
 def _named_defaults(arguments: ast.arguments, signature: inspect.Signature) -> dict[str, Any]:

@@ -20,6 +20,9 @@ from tensoracle_producer.record import KernelRecord
 
 __all__ = ["Compiled", "Job", "KernelError", "compile_job"]
 
+_TENSOR_MEMORY = 512
+"""Columns of tensor memory that a multiprocessor has, where it has any (PTX ISA 8.6, section Tensor Memory)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
@@ -91,7 +94,21 @@ def _read(compiled: Any, job: Job) -> Compiled:
         if value is not None and getattr(metadata, name, None) != value:
             message = f"Triton took option {name}={value!r} as {getattr(metadata, name, 'unknown')!r}"
             raise KernelError(message)
-    target = re.search(r"^\.target (\w+)", compiled.asm["ptx"], re.MULTILINE)
+    columns = getattr(metadata, "tmem_size", None) or 0
+    if columns > _TENSOR_MEMORY:  # its PTX is a bare trap then
+        message = (
+            f"needs {columns} columns of tensor memory, a multiprocessor has {_TENSOR_MEMORY}: use smaller blocks, or"
+            " fewer accumulators of tl.dot"
+        )
+        raise KernelError(message)
+    ptx = compiled.asm["ptx"]
+    if dependence := re.search(r"\bgriddepcontrol\.\w+", ptx):
+        message = (
+            f"{dependence[0]} needs launches that depend on those before them (launch_pdl), which the launcher does not"
+            " make: leave out gdc_wait and gdc_launch_dependents"
+        )
+        raise KernelError(message)
+    target = re.search(r"^\.target (\w+)", ptx, re.MULTILINE)
     return Compiled(
         cubin=compiled.asm["cubin"],
         symbol=metadata.name,
@@ -99,7 +116,7 @@ def _read(compiled: Any, job: Job) -> Compiled:
         dynamic_shared=metadata.shared,
         scratch=metadata.global_scratch_size + metadata.profile_scratch_size,
         seconds=0.0,
-        ptx=_portable(compiled.asm["ptx"], job) if job.keeps_ptx else "",
+        ptx=_portable(ptx, job) if job.keeps_ptx else "",
     )
 
 
@@ -153,6 +170,8 @@ def _cause(error: BaseException, record: KernelRecord) -> str:
         message = place + str(deepest.error_message or deepest)
         if re.search("'tensor' object has no attribute '(load|store)'", message):
             message += ": a pointer is no tensor descriptor; tl.make_tensor_descriptor makes one of it"
+        if any(f"KeyError('{key.replace(':', '.')}__" in message for key, _ in record.functions):
+            message += ": a triton.jit function cannot call itself, nor what calls it"
         return message
     if type(deepest).__name__ == "PTXASError":
         lines = [line for line in str(deepest).splitlines() if line.startswith("ptxas") and "info" not in line]

@@ -17,6 +17,8 @@ _DIVISORS = tuple(2**n for n in range(8))
 _WARPS = (1, 2, 4, 8, 16, 32)
 _MAX_ARGUMENTS = 64
 _MAX_STAGES = 32
+_MIN_REGISTERS = 24
+"""ptxas raises what is lower, for every target."""
 _MAX_REGISTERS = 255
 _OPTIONS = ("num_warps", "num_stages", "maxnreg", "enable_fp_fusion", "default_dot_input_precision")
 _DESCRIPTOR = (
@@ -53,8 +55,8 @@ class Scalar:
     """A number passed by value.
 
     `type` is i1, i8 to i64, u8 to u64, fp16, bf16, fp32 or fp64. For integers the kernel can be compiled for multiples
-    of `divisible_by`, or with `equal_to=1` for the value 1, which is then no kernel parameter; the launcher runs that
-    variant on no other values. Raises TypeError or ValueError naming the field.
+    of `divisible_by`, or with `equal_to=1` for the value 1, which is then no kernel parameter, but still of its type in
+    the kernel; the launcher runs that variant on no other values. Raises TypeError or ValueError naming the field.
     """
 
     type: str
@@ -69,7 +71,7 @@ class Scalar:
             message = f"Scalar.divisible_by and Scalar.equal_to are for integers wider than one bit, not {self.type}"
             raise ValueError(message)
         if self.equal_to is not None:
-            # A greater value would lose its declared type inside the kernel, and 64-bit arithmetic its upper half.
+            # Of contiguous strides. A kernel for one other value has it as a constant, or is a kernel of its own.
             _check_choice("Scalar.equal_to", self.equal_to, (1,))
             if self.divisible_by != 1:
                 message = f"Scalar.equal_to 1 is not divisible by {self.divisible_by}"
@@ -152,9 +154,9 @@ class KernelSpec:
                 message = f"{where}arguments[{i}] must be a Pointer or a Scalar, not {argument!r}"
                 raise TypeError(message)
         _check_choice(where + "num_warps", self.num_warps, _WARPS)
-        _check_count(where + "num_stages", self.num_stages, _MAX_STAGES)
+        _check_count(where + "num_stages", self.num_stages, 1, _MAX_STAGES)
         if self.maxnreg is not None:
-            _check_count(where + "maxnreg", self.maxnreg, _MAX_REGISTERS)
+            _check_count(where + "maxnreg", self.maxnreg, _MIN_REGISTERS, _MAX_REGISTERS)
         _check_choice(where + "enable_fp_fusion", self.enable_fp_fusion, (False, True))
         _check_choice(where + "default_dot_input_precision", self.default_dot_input_precision, _PRECISIONS)
         _check_type(where + "configs", self.configs, Iterable)
@@ -276,10 +278,10 @@ def _check_choice(where: str, value: object, choices: Iterable[object]) -> None:
         raise ValueError(message)
 
 
-def _check_count(where: str, value: object, most: int) -> None:
+def _check_count(where: str, value: object, least: int, most: int) -> None:
     if type(value) is not int:
         message = f"{where} must be int, not {value!r}"
         raise TypeError(message)
-    if not 1 <= value <= most:
-        message = f"{where} must be from 1 to {most}, not {value}"
+    if not least <= value <= most:
+        message = f"{where} must be from {least} to {most}, not {value}"
         raise ValueError(message)

@@ -119,13 +119,18 @@ def _variant(spec: KernelSpec, configuration: int, number: int) -> Variant:
         )
         for name, argument in spec.parameters
     )
-    folded = {argument.name: argument.equal_to for argument in arguments if argument.equal_to is not None}
-    record = capture(spec.function, {**spec.constants, **folded})
+    folded = {argument.name: argument for argument in arguments if argument.equal_to is not None}
+    constants = {**spec.constants, **{name: argument.equal_to for name, argument in folded.items()}}
+    record = capture(spec.function, constants, {name: argument.type for name, argument in folded.items()})
     values = dict(record.constants)
     label = entry_label(spec.name, configuration, number)
-    constants = tuple(_constant(label, name, values[name]) for name in spec.constants)
     return Variant(
-        spec=spec, configuration=configuration, number=number, arguments=arguments, constants=constants, record=record
+        spec=spec,
+        configuration=configuration,
+        number=number,
+        arguments=arguments,
+        constants=tuple(_constant(label, name, values[name]) for name in spec.constants),
+        record=record,
     )
 
 

@@ -35,6 +35,14 @@ def strided(source, target, stride, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def typed(x, stride, TYPE: tl.constexpr):
+    """Is sure of the type that arithmetic with an argument has."""
+    offset = tl.program_id(0).to(tl.int8) * stride
+    tl.static_assert(offset.dtype == TYPE)
+    tl.store(x + offset, 1.0)
+
+
+@triton.jit
 def choose(x, SCALE: tl.constexpr, MODE: tl.constexpr, TYPE: tl.constexpr, ROUND: tl.constexpr, F: tl.constexpr):
     """Takes a constant of every kind."""
     value = tl.load(x)
@@ -81,6 +89,34 @@ def matmul(a, b, c, N: tl.constexpr):
     for step in range(4):
         total += tl.dot(tl.load(a + step * N * N + inside), tl.load(b + step * N * N + inside))
     tl.store(c + inside, total)
+
+
+@triton.jit
+def matmuls(a, b, c, steps, N: tl.constexpr):
+    """Accumulates two products at once, in tensor memory where there is any."""
+    i, j = tl.arange(0, N), tl.arange(0, 32)
+    first, second = tl.zeros((N, N), dtype=tl.float32), tl.zeros((N, N), dtype=tl.float32)
+    for step in range(steps):
+        rows = tl.load(a + step * N * 32 + i[:, None] * 32 + j[None, :])
+        columns = b + step * 2 * N * 32 + j[:, None] * N + i[None, :]
+        first = tl.dot(rows, tl.load(columns), first)
+        second = tl.dot(rows, tl.load(columns + N * 32), second)
+    tl.store(c + i[:, None] * N + i[None, :], first)
+    tl.store(c + N * N + i[:, None] * N + i[None, :], second)
+
+
+@triton.jit
+def waits(x):
+    """Waits for the kernel that was launched before it."""
+    tl.extra.cuda.gdc_wait()
+    tl.store(x, tl.load(x) + 1.0)
+
+
+@triton.jit
+def releases(x):
+    """Lets the kernel begin that is launched after it."""
+    tl.store(x, tl.load(x) + 1.0)
+    tl.extra.cuda.gdc_launch_dependents()
 
 
 @triton.jit
@@ -137,6 +173,23 @@ def _broken(value):
 
 
 @triton.jit
+def recursive(x):
+    """Calls itself, with another argument."""
+    recursive(x + 1)
+
+
+@triton.jit
+def circular(x):
+    """Calls what calls it."""
+    _back(x)
+
+
+@triton.jit
+def _back(x):
+    circular(x + 1)
+
+
+@triton.jit
 def bad_assembly(x):
     """Fails in ptxas."""
     value = tl.load(x)
@@ -148,6 +201,14 @@ def bad_constraint(x):
     """LLVM prints an error and goes on with the instruction left out."""
     value = tl.load(x)
     tl.store(x, tl.inline_asm_elementwise("mov.u32 $0, $1;", "=x,r", [value], dtype=tl.int32, is_pure=True, pack=1))
+
+
+@triton.jit
+def bad_pack(x):
+    """Fails in MLIR, which prints of what."""
+    i = tl.arange(0, 2)
+    value = tl.load(x + i)
+    tl.store(x + i, tl.inline_asm_elementwise("not.b32 $0, $1;", "=r,r", [value], dtype=tl.int32, is_pure=True, pack=4))
 
 
 @triton.jit

@@ -7,15 +7,26 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from helpers.tools import assemble
 from testing.child import in_child
 
+from hatch_tensoracle.elf import read_cubin
 from hatch_tensoracle.targets import Target
 from hatch_tensoracle.testing.records import AttributeSetting, Call, FunctionLoad, LibraryLoad, LibraryUnload
 from launcher.launching import X, argument, session
 from launcher.libraries import SANITIZER, link
-from launcher.records import Argument, Entry, code_of
+from launcher.records import Argument, Code, Entry, code_of
 
 GIVEN = ["pointer:100", "pointer:100", argument("i32", 16), argument("i64", 1)]
+
+
+STATIC = """
+.version 8.0
+.target sm_86
+.address_size 64
+.visible .entry tile(.param .u64 x, .param .u64 global_scratch, .param .u64 profile_scratch)
+{ .shared .b8 tile[1024]; st.shared.u8 [tile], 0; ret; }
+"""
 
 
 @pytest.fixture(scope="session")
@@ -42,6 +53,11 @@ def damaged(bundle: Path, library: Path, tmp_path_factory: pytest.TempPathFactor
         "too_much_shared": replace(code, dynamic_shared=99 * 1024 + 1),
     }
     entries = [Entry(kernel=name, codes=[each], symbol=symbol, arguments=arguments) for name, each in codes.items()]
+    cubin = assemble(STATIC, tmp_path_factory.mktemp("static"), target="sm_86").read_bytes()
+    static = Code(sm=86, data=cubin, registers=read_cubin(cubin).kernels[0].registers, static_shared=1024)
+    for kib in (47, 48, 98, 99):
+        both = replace(static, dynamic_shared=kib * 1024)
+        entries.append(Entry(kernel=f"static_{kib}", codes=[both], symbol="tile", arguments=arguments[:1]))
     entries += [
         Entry(kernel="wrong_symbol", codes=[code], symbol="elsewhere"),
         Entry(kernel="shared", codes=[shared], symbol="multiplied", arguments=[arguments[0]] * 3),
@@ -164,6 +180,20 @@ def test_shared_memory_is_opted_in_to_exactly_where_it_is_needed(library: Path) 
         assert at.refusal("shared", GIVEN[:1] * 3) == (
             "Launch: onShapeChange: kernel shared#0, sm_120a: needs 65536 bytes of shared memory per block; "
             "a device of sm_120 has 65535"
+        )
+
+
+@in_child
+def test_shared_memory_of_fixed_size_counts_with_what_is_given_at_launch(damaged: Path) -> None:
+    with session(damaged) as at:
+        for kib, opted_in in {47: [], 48: [48 * 1024], 98: [98 * 1024]}.items():
+            at.driver.clear()
+            at.launch(f"static_{kib}", GIVEN[:1])
+            assert at.driver.launches[-1].shared == kib * 1024
+            assert [each.value for each in at.driver.records(AttributeSetting)] == opted_in
+        assert at.refusal("static_99", GIVEN[:1]).endswith(
+            f"kernel static_99#0, sm_86: needs {100 * 1024} bytes of shared memory per block; a device of sm_86 has"
+            f" {99 * 1024}"
         )
 
 

@@ -283,6 +283,39 @@ def test_an_aligned_variant_loads_sixteen_bytes_at_once(tmp_path: Path, divisor:
     assert ("LDG.E.128" in assembly) == vectorised
 
 
+@pytest.mark.parametrize("equal_to", [None, 1])
+@pytest.mark.parametrize("type_", ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"])
+def test_an_argument_has_its_declared_type_in_every_variant(type_: str, equal_to: int | None) -> None:
+    """Or the product of a 64-bit stride would be one of 32 bits where the stride is known."""
+    from triton import language as tl
+
+    dtype = getattr(tl, type_.replace("i", "int").replace("u", "uint"))
+    spec = KernelSpec(
+        kernels.typed,
+        name="typed",
+        arguments=[Pointer("fp32"), Scalar(type_, equal_to=equal_to)],
+        constants={"TYPE": dtype},
+    )
+    assert compile_here(spec).symbol == "typed"
+
+
+@pytest.mark.parametrize("type_", ["i32", "i64", "u64"])
+@pytest.mark.parametrize(("equal_to", "vectorised"), [(None, False), (1, True)])
+def test_a_stride_that_is_known_is_no_hindrance_to_wide_loads(
+    tmp_path: Path, type_: str, equal_to: int | None, *, vectorised: bool
+) -> None:
+    spec = KernelSpec(
+        kernels.strided,
+        name="strided",
+        arguments=[*[Pointer("fp32", divisible_by=16)] * 2, Scalar(type_, equal_to=equal_to)],
+        constants={"BLOCK": 1024},
+    )
+    (tmp_path / "cubin").write_bytes(compile_here(spec).cubin)
+    assembly = cuobjdump("-sass", tmp_path / "cubin")
+    assert "LDG.E" in assembly
+    assert ("LDG.E.128" in assembly) == vectorised
+
+
 def test_two_signatures_of_one_function_stand_side_by_side(assorted: tuple[Bundle, Path]) -> None:
     bundle, directory = assorted
     entries = by_kernel(bundle)

@@ -43,6 +43,9 @@ specs = [
     *map(copy, sorted(ELEMENT_SIZES)),
     KernelSpec(kernels.strided, **strided, arguments=[*pointer * 2, Scalar("i32", equal_to=1)]),
     KernelSpec(kernels.strided, **strided, arguments=[*pointer * 2, Scalar("i32")]),
+    KernelSpec(
+        kernels.typed, name="typed", arguments=[*pointer, Scalar("i64", equal_to=1)], constants={"TYPE": tl.int64}
+    ),
     KernelSpec(kernels.choose, name="chosen", arguments=pointer, constants=chosen),
     KernelSpec(kernels.choose, name="plain", arguments=pointer, constants=plain),
     KernelSpec(kernels.scaled, name="scaled", arguments=pointer, configs=[Config(BLOCK=128), Config(num_warps=8)]),
@@ -86,7 +89,7 @@ def test_bundles_inspect_clean_and_refusals_are_told(tmp_path: Path, version: st
     assert told["version"] == version
     bundle = inspect_bundle(tmp_path / "bundle")
     assert bundle.tools["triton"] == version
-    assert len(bundle.entries) == 39
+    assert len(bundle.entries) == 40
     causes = told["causes"]
     assert "fp8e4nv not supported" in causes["convert"]["sm86"]
     assert "sm90" not in causes["convert"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import re
 import tempfile
@@ -103,6 +104,17 @@ def test_place_is_the_line_that_the_author_wrote(tmp_path: Path, body: str, caus
     assert cause in str(caught.value)
 
 
+def test_the_place_is_the_authors_where_a_value_is_folded(pool: WorkerPool) -> None:
+    spec = KernelSpec(
+        kernels.typed,
+        name="typed",
+        arguments=[Pointer("fp32"), Scalar("i64", equal_to=1)],
+        constants={"TYPE": "none"},
+    )
+    (failure,) = failures(pool, [spec], "sm86")
+    assert failure.cause.startswith(f"kernels.py:{line_of('== TYPE')}: ")
+
+
 def test_a_failure_of_one_target_names_that_target_alone(pool: WorkerPool) -> None:
     """Triton has arithmetic in this format from sm89 on."""
     spec = KernelSpec(
@@ -123,12 +135,27 @@ def test_a_pointer_that_is_used_as_a_tensor_descriptor_is_told_what_makes_one(po
     assert failure.cause.endswith(": a pointer is no tensor descriptor; tl.make_tensor_descriptor makes one of it")
 
 
+@pytest.mark.parametrize(("kernel", "line"), [(kernels.recursive, "recursive(x + 1)"), (kernels.circular, "_back(x)")])
+def test_recursion_is_called_by_its_name(pool: WorkerPool, kernel: Any, line: str) -> None:
+    """Triton says KeyError, for the code that does not exist yet."""
+    (failure,) = failures(pool, [KernelSpec(kernel, name="recursive", arguments=FP32)], "sm86")
+    assert failure.cause.startswith(f"kernels.py:{line_of(f'    {line}')}: ")
+    assert failure.cause.endswith(": a triton.jit function cannot call itself, nor what calls it")
+
+
 def test_failure_of_ptxas_shows_its_own_line(pool: WorkerPool) -> None:
     (failure,) = failures(pool, [KernelSpec(kernels.bad_assembly, name="bad", arguments=INT32)], "sm86")
     assert "Not a name of any known instruction: 'nonsense'" in failure.cause
     assert "ptxas" in failure.cause
     assert tempfile.gettempdir() not in failure.cause
     assert len(failure.cause) < 300
+
+
+def test_what_the_compiler_prints_when_it_fails_is_part_of_the_cause(pool: WorkerPool) -> None:
+    """Its exception says no more than that something failed."""
+    (failure,) = failures(pool, [KernelSpec(kernels.bad_pack, name="bad", arguments=INT32)], "sm86")
+    assert failure.cause.startswith("RuntimeError: ")
+    assert "must be a multiple of the op's packed_element attribute" in failure.cause
 
 
 def test_an_error_that_llvm_only_prints_is_a_failure(pool: WorkerPool) -> None:
@@ -234,6 +261,55 @@ def test_too_much_shared_memory_is_refused_for_the_targets_that_have_less(tmp_pa
         for target in ("sm86", "sm120")
     ]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_too_much_tensor_memory_is_refused_where_accumulators_lie_there(pool: WorkerPool) -> None:
+    """Triton makes a kernel of it that does nothing but trap, and finds that out when it is launched."""
+    pointers = [Pointer("fp16", divisible_by=16), Pointer("fp16", divisible_by=16), Pointer("fp32", divisible_by=16)]
+    spec = KernelSpec(
+        kernels.matmuls,
+        name="matmuls",
+        arguments=[*pointers, Scalar("i32")],
+        constants={"N": 256},
+        num_warps=8,
+        num_stages=1,
+    )
+    cause = (
+        "needs 1024 columns of tensor memory, a multiprocessor has 512: use smaller blocks, or fewer accumulators of"
+        " tl.dot"
+    )
+    found = failures(pool, [spec], "sm90", "sm100", "sm103")
+    assert [(failure.target, failure.cause) for failure in found] == [("sm100", cause), ("sm103", cause)]
+    compile_specs(pool, [dataclasses.replace(spec, constants={"N": 128})], "sm100", "sm103")
+
+
+def test_more_registers_than_a_block_has_are_refused(tmp_path: Path) -> None:
+    """The limit of the author's goes before the one that the assembler takes from the number of threads."""
+    spec = KernelSpec(
+        kernels.matmul,
+        name="matmul",
+        arguments=[Pointer("fp16"), Pointer("fp16"), Pointer("fp32")],
+        constants={"N": 128},
+        num_warps=32,
+        num_stages=1,
+        maxnreg=255,
+    )
+    with pytest.raises(CompileError, match=r"\d+ registers a thread for 1024 threads a block; a block has 65536"):
+        compile_bundle([spec], ["sm86"], tmp_path / "bundle")
+    bundle = compile_bundle([dataclasses.replace(spec, maxnreg=64)], ["sm86"], tmp_path / "bundle")
+    (cubin,) = bundle.entries[0].cubins
+    assert cubin.registers == 64
+
+
+@pytest.mark.parametrize(("kernel", "name"), [(kernels.waits, "wait"), (kernels.releases, "launch_dependents")])
+def test_a_dependent_launch_is_refused_rather_than_lost(pool: WorkerPool, kernel: Any, name: str) -> None:
+    """In a launch of its own, waiting does nothing."""
+    found = failures(pool, [KernelSpec(kernel, name="dependent", arguments=FP32)], "sm90", "sm120")
+    cause = (
+        f"griddepcontrol.{name} needs launches that depend on those before them (launch_pdl), which the launcher does"
+        " not make: leave out gdc_wait and gdc_launch_dependents"
+    )
+    assert [(failure.target, failure.cause) for failure in found] == [("sm90", cause), ("sm120", cause)]
 
 
 def test_scratch_memory_is_refused_for_the_targets_that_need_it(tmp_path: Path) -> None:

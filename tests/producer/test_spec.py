@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 from helpers import kernels
+from helpers.tools import PTXAS
 
+from hatch_tensoracle.targets import TARGETS
 from tensoracle_producer import Config, KernelSpec, Pointer, Scalar
 
 COPY: dict[str, Any] = {
@@ -127,6 +131,7 @@ def test_assumptions_are_given_by_name() -> None:
         case("stages text", {"num_stages": "2"}, TypeError, "num_stages", "'2'"),
         case("stages None", {"num_stages": None}, TypeError, "num_stages", "None"),
         case("registers 0", {"maxnreg": 0}, ValueError, "maxnreg", "0"),
+        case("registers 23", {"maxnreg": 23}, ValueError, "maxnreg must be from 24 to 255, not 23"),
         case("registers 1000", {"maxnreg": 1000}, ValueError, "maxnreg", "1000"),
         case("registers 64.0", {"maxnreg": 64.0}, TypeError, "maxnreg", "64.0"),
         case("fusion 1", {"enable_fp_fusion": 1}, TypeError, "enable_fp_fusion", "1"),
@@ -339,6 +344,29 @@ def test_every_option_that_changes_numbers_has_a_value_of_its_own() -> None:
         "enable_fp_fusion": True,
         "default_dot_input_precision": "tf32",
     }
+
+
+def test_the_fewest_registers_that_can_be_asked_for_are_24() -> None:
+    assert KernelSpec(kernels.copy, **{**COPY, "maxnreg": 24}).maxnreg == 24
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("registers", "raised"), [(23, True), (24, False)])
+def test_the_assembler_raises_fewer_registers_itself(
+    tmp_path: Path, target: str, registers: int, *, raised: bool
+) -> None:
+    """With a warning, which Triton does not show."""
+    name = f"sm_{TARGETS[target].sm}"
+    (tmp_path / "kernel.ptx").write_text(
+        f".version 8.8\n.target {name}\n.address_size 64\n.visible .entry k() .maxnreg {registers} {{ ret; }}\n"
+    )
+    done = subprocess.run(
+        [PTXAS, "--gpu-name", name, tmp_path / "kernel.ptx", "-o", tmp_path / "cubin"],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    assert (f"count of {registers} to lower bound of 24" in done.stderr) == raised
 
 
 def test_a_spec_cannot_be_changed() -> None:
