@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from hatch_tensoracle.testing import abi
-from hatch_tensoracle.testing.errors import PluginContractError, PluginFailedError
+from hatch_tensoracle.testing.errors import PluginContractError, PluginFailedError, PluginTestError
 from hatch_tensoracle.testing.fields import Field, FieldDeclaration, FieldSet, fields_of, read_fields
 from hatch_tensoracle.testing.library import Message, NativeHarness, PluginLibrary
 from hatch_tensoracle.testing.plugin import Plugin
@@ -47,6 +47,7 @@ class PluginHarness:
         self.creators = tuple(self._creator(address) for address in self._library.creators())
         """The library's creators, in its order."""
         self._plugins: list[Plugin] = []
+        self._has_ended = False
         if not self.creators:
             logged = "; ".join(message.text for message in self.messages) or "it logged nothing"
             raise PluginContractError(f"{library}: getCreators found no creator: {logged}")
@@ -55,6 +56,7 @@ class PluginHarness:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._has_ended = True
         for plugin in self._plugins:
             plugin.close()
         self._plugins.clear()
@@ -88,6 +90,9 @@ class PluginHarness:
 
         Raises PluginFailedError, with what the plugin logged, if it refuses them.
         """
+        if self._has_ended:
+            message = f"{name}: the PluginHarness of {self._library.path} has ended, and would not destroy it"
+            raise PluginTestError(message, remedy="Create plugins inside the harness's `with` block.")
         creator = self.creator(name, version=version, namespace=namespace)
         given = fields_of(fields, creator.fields)
         plugin = Plugin(self._harness, functools.partial(self._make, creator), given)
