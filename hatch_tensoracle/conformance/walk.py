@@ -70,7 +70,8 @@ def _survey(library: Path, cases: Sequence[Case], driver: str, timeout: float) -
         what = "no GPU can be used" if driver == REAL else f"the fake driver cannot be sm_{driver}"
         raise ConfigurationError(f"{what}: {survey.no_driver or ending}")
     if survey.problems:
-        raise ConfigurationError("\n".join(survey.problems), remedy="Mend the cases; docs/testing.md shows their form.")
+        remedy = "Mend the cases, or the plugin that must accept them; docs/testing.md shows their form."
+        raise ConfigurationError("\n".join(survey.problems), remedy=remedy)
     started_only = results == [{}]
     return dataclasses.replace(survey, not_loaded=ending) if started_only else survey
 
