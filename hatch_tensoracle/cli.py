@@ -148,7 +148,7 @@ def _register_check(commands: Any) -> None:
     parser.add_argument("--cases", type=Path, required=True, help="TOML file: fields and inputs that plugins accept")
     parser.add_argument("--plugin", metavar="LIBRARY", help="the library's path in a wheel that holds several")
     parser.add_argument("--gpu", action="store_true", help="run on this machine's GPU instead of the fake driver")
-    parser.add_argument("--sm", type=int, default=89, help="what the fake driver is: 89 is compute capability 8.9")
+    parser.add_argument("--sm", default="sm89", help="what the fake driver is (default: sm89)")
     parser.add_argument("--timeout", type=float, default=120, metavar="SECONDS", help="for a case (default: 120)")
     parser.add_argument("--format", choices=("text", "json"), default="text")
     parser.set_defaults(run=check)
@@ -160,7 +160,7 @@ def check(  # noqa: PLR0913 - the options
     cases: Path,
     plugin: str | None,
     gpu: bool,
-    sm: int,
+    sm: str,
     timeout: float,
     format: str,  # noqa: A002 - the option's name
 ) -> int:
@@ -172,8 +172,9 @@ def check(  # noqa: PLR0913 - the options
         raise ConfigurationError(f"{path} is no file", remedy="Name a plugin library or a wheel.")
     known = read_cases(cases)
     outcomes = []
+    driver = "real" if gpu else f"sm{sm.removeprefix('sm')}"
     with _library_file(path, plugin) as library:
-        for outcome in walk(library, known, "real" if gpu else str(sm), timeout=timeout):
+        for outcome in walk(library, known, driver, timeout=timeout):
             outcomes.append(outcome)
             if format == "text":
                 _print_outcome(outcome)

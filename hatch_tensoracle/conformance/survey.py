@@ -19,12 +19,12 @@ from hatch_tensoracle.errors import TensoracleError
 from hatch_tensoracle.testing import (
     Creator,
     Cuda,
-    CudaError,
     FakeDriver,
     FormatError,
     PluginContractError,
     PluginFailedError,
     PluginHarness,
+    PluginTestError,
 )
 from hatch_tensoracle.testing.fields import fields_of
 
@@ -51,8 +51,8 @@ class Survey:
 
 
 def start(driver: str) -> Cuda:
-    """Make the driver this process's, with a current context. Raises CudaError, or OSError if there is none."""
-    cuda = FakeDriver([int(driver)]) if driver != REAL else Cuda()
+    """Make the driver this process's, with a current context. Raises PluginTestError, or OSError if there is none."""
+    cuda = FakeDriver([driver]) if driver != REAL else Cuda()
     cuda.create_context()
     return cuda
 
@@ -62,7 +62,7 @@ def main(library: str, cases: str, driver: str, results: str) -> None:
     with Path(results).open("a", encoding="utf-8", buffering=1) as file:
         try:
             cuda = start(driver)
-        except (CudaError, OSError) as error:
+        except (PluginTestError, OSError) as error:
             file.write(json.dumps({"no_driver": str(error)}) + "\n")
             return
         file.write("{}\n")

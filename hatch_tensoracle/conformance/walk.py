@@ -47,7 +47,7 @@ class Outcome:
 
 
 def walk(library: Path, cases: Sequence[Case], driver: str, *, timeout: float = TIMEOUT) -> Iterator[Outcome]:
-    """Yield the outcome of every check. `driver` is the SM that the fake driver plays, such as `89`, or `real`.
+    """Yield the outcome of every check. `driver` is the SM that the fake driver plays, such as `sm89`, or `real`.
 
     Raises ConfigurationError if there is no such driver, or if a case does not fit the library.
     """
@@ -67,7 +67,7 @@ def _survey(library: Path, cases: Sequence[Case], driver: str, timeout: float) -
     results, ending = _run("survey", [library.resolve(), described, driver], [], timeout)
     survey = decode(Survey, {key: value for result in results for key, value in result.items()})
     if survey.no_driver or not results:
-        what = "no GPU can be used" if driver == REAL else f"the fake driver cannot be sm_{driver}"
+        what = "no GPU can be used" if driver == REAL else f"the fake driver cannot be `{driver}`"
         raise ConfigurationError(f"{what}: {survey.no_driver or ending}")
     if survey.problems:
         remedy = "Mend the cases, or the plugin that must accept them; docs/testing.md shows their form."

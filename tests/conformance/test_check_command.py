@@ -267,10 +267,20 @@ def test_a_device_without_code_is_told_what_is_shipped(
 ) -> None:
     (first, *_) = (ROOT / "example_plugin" / "check.toml").read_text(encoding="utf-8").split("[[cases]]")[1:]
     cases = written(tmp_path, f"[[cases]]{first}")
-    status, outcomes = report(capsys, example_library, "--cases", cases, "--sm", "70")
+    status, outcomes = report(capsys, example_library, "--cases", cases, "--sm", "sm70")
     assert status == 1
     (cause,) = [outcome["cause"] for outcome in outcomes if outcome["check"] == "execution"]
     assert "no code runs on this device of sm_70; the library has sm_86, sm_89, sm_90a" in cause
+
+
+@pytest.mark.parametrize("sm", ["sm0", "sm-1", "sm_89", "sm8.9", "smreal"])
+def test_a_device_that_is_no_sm_is_refused(
+    capsys: pytest.CaptureFixture[str], contract_library: Path, cases: Path, sm: str
+) -> None:
+    status, lines, errors = check(capsys, contract_library, "--cases", cases, f"--sm={sm.removeprefix('sm')}")
+    assert (status, lines) == (2, [])
+    cause = f"'{sm}' is no SM: compute capability 8.9 is 89 or 'sm89'"
+    assert errors == [f"hatch-tensoracle: the fake driver cannot be `{sm}`: {cause}"]
 
 
 def test_a_gpu_that_is_not_there_is_said_in_a_line(
