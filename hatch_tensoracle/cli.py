@@ -173,8 +173,8 @@ def check(  # noqa: PLR0913 - the options
     known = read_cases(cases)
     outcomes = []
     driver = "real" if gpu else f"sm{sm.removeprefix('sm')}"
-    with _library_file(path, plugin) as library:
-        for outcome in walk(library, known, driver, timeout=timeout):
+    with _library_file(path, plugin) as (library, label):
+        for outcome in walk(library, known, driver, timeout=timeout, label=label):
             outcomes.append(outcome)
             if format == "text":
                 _print_outcome(outcome)
@@ -197,10 +197,10 @@ def _print_outcome(outcome: Any) -> None:
 
 
 @contextlib.contextmanager
-def _library_file(path: Path, plugin: str | None) -> Iterator[Path]:
-    """The library as a file: itself, or a copy of the one in a wheel."""
+def _library_file(path: Path, plugin: str | None) -> Iterator[tuple[Path, str]]:
+    """The library as a file, itself or a copy of the one in a wheel; and what to call it."""
     if path.suffix != ".whl":
-        yield path
+        yield path, str(path)
         return
     from hatch_tensoracle.inspection import inspect_wheel
     from hatch_tensoracle.wheel import Wheel
@@ -209,7 +209,7 @@ def _library_file(path: Path, plugin: str | None) -> Iterator[Path]:
     if len(names) != 1:  # a wheel without any is an error of inspection
         raise ConfigurationError(f"{path} holds {', '.join(names)}", remedy="Choose one with --plugin.")
     with tempfile.TemporaryDirectory() as directory, Wheel(path) as wheel:
-        yield wheel.extract(names[0], Path(directory))
+        yield wheel.extract(names[0], Path(directory)), f"{path}: {names[0]}"
 
 
 def _register_tune(commands: Any) -> None:
@@ -236,10 +236,10 @@ def tune(*, path: Path, cases: Path, output: Path, plugin: str | None, restart: 
     if not path.is_file():
         raise ConfigurationError(f"{path} is no file", remedy="Name a plugin library or a wheel.")
     known = read_cases(cases)
-    with opened(path, plugin) as (library, bundle):
+    with opened(path, plugin) as (library, bundle, label):
         try:
             with _lines() as show:
-                measure(library, bundle, known, output, show, restart=restart)
+                measure(library, bundle, known, output, show, restart=restart, label=label)
         except KeyboardInterrupt:
             print("stopped; the same command goes on from here", file=sys.stderr)
             return _INTERRUPTED

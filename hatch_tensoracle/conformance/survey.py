@@ -1,4 +1,4 @@
-"""What is looked at before the checks, in a process of its own: `survey LIBRARY CASES DRIVER RESULTS`.
+"""What is looked at before the checks, in a process of its own: `survey LIBRARY LABEL CASES DRIVER RESULTS`.
 
 Writes a line of JSON to the file RESULTS when the driver is there, another when the library is loaded, and one as each
 case has been tried. A plugin that ends the process then is for the checks to find: they have processes of their own.
@@ -57,7 +57,7 @@ def start(driver: str) -> Cuda:
     return cuda
 
 
-def main(library: str, cases: str, driver: str, results: str) -> None:
+def main(library: str, label: str, cases: str, driver: str, results: str) -> None:
     """Look."""
     with Path(results).open("a", encoding="utf-8", buffering=1) as file:
         try:
@@ -67,8 +67,8 @@ def main(library: str, cases: str, driver: str, results: str) -> None:
             return
         file.write("{}\n")
         try:
-            harness = PluginHarness(library)
-        except (TensoracleError, OSError) as error:
+            harness = PluginHarness(library, label=label)
+        except TensoracleError as error:
             file.write(json.dumps({"not_loaded": str(error)}) + "\n")
             return
         known = [decode(Case, case) for case in json.loads(cases)]

@@ -134,6 +134,7 @@ def test_one_of_several_libraries_is_chosen(
     status, lines, errors = check(capsys, wheel, "--cases", cases, "--plugin", "p/libb.so")
     assert (status, errors) == (1, [])
     assert lines[0] == "FAIL libb.so: load"
+    assert lines[1].startswith(f"     {wheel}: p/libb.so")
     status, _, errors = check(capsys, wheel, "--cases", cases, "--plugin", "p/libc.so")
     assert (status, errors) == (1, [f"hatch-tensoracle: {wheel}: does not hold `p/libc.so`"])
 
@@ -174,7 +175,7 @@ def test_a_file_that_is_no_library_is_one_outcome(
     assert status == 1
     assert lines == [
         "FAIL libx.so: load",
-        f"     {tmp_path / 'libx.so'}: file too short",
+        f"     {tmp_path / 'libx.so'} cannot be loaded: file too short",
         f"{tmp_path / 'libx.so'}: 1 checks, 1 failed, 0 not made",
     ]
 

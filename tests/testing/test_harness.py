@@ -89,8 +89,26 @@ def test_library_that_tensorrt_would_refuse_is_refused(tmp_path: Path) -> None:
     run(tool("g++"), "-shared", "-fPIC", "-o", tmp_path / "libx.so", tmp_path / "x.cpp")
     with pytest.raises(PluginContractError, match="does not export setLoggerFinder"):
         PluginHarness(tmp_path / "libx.so")
-    with pytest.raises(OSError, match="missing"):
-        PluginHarness(tmp_path / "missing.so")
+
+
+@pytest.mark.parametrize(
+    ("content", "cause"),
+    [
+        (None, "cannot open shared object file: No such file or directory"),
+        ("no library", "file too short"),
+        ("no library" * 1000, "invalid ELF header"),
+    ],
+    ids=["missing", "short", "text"],
+)
+def test_library_that_is_none_is_called_by_its_path_or_label(tmp_path: Path, content: str | None, cause: str) -> None:
+    library = tmp_path / "libx.so"
+    if content is not None:
+        library.write_text(content)
+    for label, called in (("", str(library)), ("a.whl: p/libx.so", "a.whl: p/libx.so")):
+        with pytest.raises(PluginTestError) as caught:
+            PluginHarness(library, label=label)
+        assert str(caught.value) == f"{called} cannot be loaded: {cause}"
+        assert caught.value.remedy == "Name a plugin library that was built for this machine."
 
 
 @pytest.mark.parametrize("release", [100300, 101501, 10400, 10500, 110000, 110400])
