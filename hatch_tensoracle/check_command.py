@@ -29,7 +29,7 @@ def register(commands: Any) -> None:
     parser.add_argument("--cases", type=Path, required=True, help="TOML file: fields and inputs that plugins accept")
     parser.add_argument("--plugin", metavar="LIBRARY", help="the library's path in a wheel that holds several")
     parser.add_argument("--gpu", action="store_true", help="run on this machine's GPU instead of the fake driver")
-    parser.add_argument("--sm", type=int, default=89, help="what the fake driver is: 89 is compute capability 8.9")
+    parser.add_argument("--sm", default="sm89", help="what the fake driver is (default: sm89)")
     parser.add_argument("--timeout", type=float, default=120, metavar="SECONDS", help="for a case (default: 120)")
     parser.add_argument("--format", choices=("text", "json"), default="text")
     parser.set_defaults(run=check)
@@ -41,7 +41,7 @@ def check(  # noqa: PLR0913 - the options
     cases: Path,
     plugin: str | None,
     gpu: bool,
-    sm: int,
+    sm: str,
     timeout: float,
     format: str,  # noqa: A002 - the option's name
 ) -> int:
@@ -53,8 +53,9 @@ def check(  # noqa: PLR0913 - the options
         raise ConfigurationError(f"{path} is no file", remedy="Name a plugin library or a wheel.")
     known = read_cases(cases)
     outcomes = []
-    with _library_file(path, plugin) as library:
-        for outcome in walk(library, known, "real" if gpu else str(sm), timeout=timeout):
+    driver = "real" if gpu else f"sm{sm.removeprefix('sm')}"
+    with _library_file(path, plugin) as (library, label):
+        for outcome in walk(library, known, driver, timeout=timeout, label=label):
             outcomes.append(outcome)
             if format == "text":
                 _print_outcome(outcome)
@@ -77,10 +78,10 @@ def _print_outcome(outcome: Any) -> None:
 
 
 @contextlib.contextmanager
-def _library_file(path: Path, plugin: str | None) -> Iterator[Path]:
-    """The library as a file: itself, or a copy of the one in a wheel."""
+def _library_file(path: Path, plugin: str | None) -> Iterator[tuple[Path, str]]:
+    """The library as a file, itself or a copy of the one in a wheel; and what to call it."""
     if path.suffix != ".whl":
-        yield path
+        yield path, str(path)
         return
     from hatch_tensoracle.inspection import inspect_wheel
     from hatch_tensoracle.wheel import Wheel
@@ -89,4 +90,4 @@ def _library_file(path: Path, plugin: str | None) -> Iterator[Path]:
     if len(names) != 1:  # a wheel without any is an error of inspection
         raise ConfigurationError(f"{path} holds {', '.join(names)}", remedy="Choose one with --plugin.")
     with tempfile.TemporaryDirectory() as directory, Wheel(path) as wheel:
-        yield wheel.extract(names[0], Path(directory))
+        yield wheel.extract(names[0], Path(directory)), f"{path}: {names[0]}"

@@ -42,10 +42,10 @@ def tune(*, path: Path, cases: Path, output: Path, plugin: str | None, restart: 
     if not path.is_file():
         raise ConfigurationError(f"{path} is no file", remedy="Name a plugin library or a wheel.")
     known = read_cases(cases)
-    with opened(path, plugin) as (library, bundle):
+    with opened(path, plugin) as (library, bundle, label):
         try:
             with _lines() as show:
-                measure(library, bundle, known, output, show, restart=restart)
+                measure(library, bundle, known, output, show, restart=restart, label=label)
         except KeyboardInterrupt:
             print("stopped; the same command goes on from here", file=sys.stderr)
             return _INTERRUPTED

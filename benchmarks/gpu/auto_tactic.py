@@ -35,7 +35,7 @@ def main() -> None:
     cuda.create_context()
     print(f"{cuda.current_device().name}, driver {cuda.driver_version()}")
     meter, chance = Meter(cuda), random.Random(SEED)  # noqa: S311 - shapes, no secrets
-    with opened(options.library) as (library, bundle), PluginHarness(library) as harness:
+    with opened(options.library) as (library, bundle, _), PluginHarness(library) as harness:
         for case in read_cases(options.cases):
             subject = Subject(case, harness, bundle)
             measured = measured_sizes(options.journal, case)

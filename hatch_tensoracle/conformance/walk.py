@@ -46,12 +46,15 @@ class Outcome:
     """Why the check was not made; empty if it was."""
 
 
-def walk(library: Path, cases: Sequence[Case], driver: str, *, timeout: float = TIMEOUT) -> Iterator[Outcome]:
-    """Yield the outcome of every check. `driver` is the SM that the fake driver plays, such as `89`, or `real`.
+def walk(
+    library: Path, cases: Sequence[Case], driver: str, *, timeout: float = TIMEOUT, label: str = ""
+) -> Iterator[Outcome]:
+    """Yield the outcome of every check. `driver` is the SM that the fake driver plays, such as `sm89`, or `real`.
 
+    Messages call the library `label`, or by its path.
     Raises ConfigurationError if there is no such driver, or if a case does not fit the library.
     """
-    survey = _survey(library, cases, driver, timeout)
+    survey = _survey(library, label or str(library), cases, driver, timeout)
     if survey.not_loaded:
         yield Outcome(case=library.name, check="load", cause=survey.not_loaded)
         return
@@ -62,15 +65,16 @@ def walk(library: Path, cases: Sequence[Case], driver: str, *, timeout: float = 
         yield from _walk_case(library, case, driver, timeout)
 
 
-def _survey(library: Path, cases: Sequence[Case], driver: str, timeout: float) -> Survey:
+def _survey(library: Path, label: str, cases: Sequence[Case], driver: str, timeout: float) -> Survey:
     described = json.dumps([dataclasses.asdict(case) for case in cases])
-    results, ending = _run("survey", [library.resolve(), described, driver], [], timeout)
+    results, ending = _run("survey", [library.resolve(), label, described, driver], [], timeout)
     survey = decode(Survey, {key: value for result in results for key, value in result.items()})
     if survey.no_driver or not results:
-        what = "no GPU can be used" if driver == REAL else f"the fake driver cannot be sm_{driver}"
+        what = "no GPU can be used" if driver == REAL else f"the fake driver cannot be `{driver}`"
         raise ConfigurationError(f"{what}: {survey.no_driver or ending}")
     if survey.problems:
-        raise ConfigurationError("\n".join(survey.problems), remedy="Mend the cases; docs/testing.md shows their form.")
+        remedy = "Mend the cases, or the plugin that must accept them; docs/testing.md shows their form."
+        raise ConfigurationError("\n".join(survey.problems), remedy=remedy)
     started_only = results == [{}]
     return dataclasses.replace(survey, not_loaded=ending) if started_only else survey
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Self, TypeVar
 
 from hatch_tensoracle.targets import TARGETS, Target
@@ -20,20 +21,25 @@ CallT = TypeVar("CallT", bound=Call)
 
 _MAX_SHARED = 99 * 1024  # bytes, for a device that is in no table
 
+_SM = re.compile("(?:sm)?([1-9][0-9]{1,2})")
+
 _devices: tuple[Target, ...] = ()  # what the process has for its life
 
 
 class FakeDriver(Cuda):
     """The process's driver, which plugin libraries then find in place of NVIDIA's.
 
-    `devices` are SMs, such as 86 for compute capability 8.6, of which any number, known or not, may be in one process;
-    a Target also says how much shared memory a block may have. A library keeps the code it has loaded, so a process
-    keeps the devices it once had. As a context manager it destroys, at the end, the contexts that it created.
+    `devices` are SMs, such as 86 or "sm86" for compute capability 8.6, of which any number, known or not, may be in one
+    process; a Target also says how much shared memory a block may have. A library keeps the code it has loaded, so a
+    process keeps the devices it once had. As a context manager it destroys, at the end, the contexts that it created.
 
     What is in device memory is what was copied there, or 0xA5 in every byte; kernels change nothing.
     """
 
-    def __init__(self, devices: Sequence[int | Target] = (86,)) -> None:
+    def __init__(self, devices: Sequence[int | str | Target] = (86,)) -> None:
+        if isinstance(devices, str) or not isinstance(devices, Iterable):
+            message = f"the fake driver's devices are {devices!r}, which is no list"
+            raise FakeDriverError(message, remedy="Name SMs, such as FakeDriver(devices=[86]).")
         wanted = tuple(_target(device) for device in devices)
         _check_process(wanted)
         # A library's dlopen("libcuda.so.1") finds what is loaded under that SONAME.
@@ -90,10 +96,13 @@ class FakeDriver(Cuda):
         self._control.fakeDriverClear()
 
 
-def _target(device: int | Target) -> Target:
+def _target(device: int | str | Target) -> Target:
+    found = _SM.fullmatch(device.name if isinstance(device, Target) else str(device))
+    if not found:
+        raise FakeDriverError(f"{device!r} is no SM: compute capability 8.9 is 89 or 'sm89'")
     if isinstance(device, Target):
         return device
-    return TARGETS.get(f"sm{device}", Target(sm=device, max_shared=_MAX_SHARED))
+    return TARGETS.get(f"sm{found[1]}", Target(sm=int(found[1]), max_shared=_MAX_SHARED))
 
 
 def _check_process(wanted: tuple[Target, ...]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from hatch_tensoracle.testing import abi
-from hatch_tensoracle.testing.errors import PluginContractError, PluginFailedError
+from hatch_tensoracle.testing.errors import PluginContractError, PluginFailedError, PluginTestError
 from hatch_tensoracle.testing.fields import Field, FieldDeclaration, FieldSet, fields_of, read_fields
 from hatch_tensoracle.testing.library import Message, NativeHarness, PluginLibrary
 from hatch_tensoracle.testing.plugin import Plugin
@@ -38,23 +38,26 @@ class PluginHarness:
     """Plays TensorRT for one plugin library. As a context manager it destroys the plugins that it created.
 
     `release` is the one to play, as getInferLibVersion numbers it: 100300 is TensorRT 10.3.0, 10500 TensorRT-RTX 1.5.0.
+    Messages call the library `label`, or by its path: one that was unpacked has the name of the wheel that it is in.
     """
 
-    def __init__(self, library: str | os.PathLike[str], *, release: int = 100300) -> None:
+    def __init__(self, library: str | os.PathLike[str], *, release: int = 100300, label: str = "") -> None:
         self._harness = NativeHarness()
         self._first_message = self._harness.message_count()
-        self._library = PluginLibrary(Path(library), self._harness, release)
+        self._library = PluginLibrary(Path(library), self._harness, release, label or str(library))
         self.creators = tuple(self._creator(address) for address in self._library.creators())
         """The library's creators, in its order."""
         self._plugins: list[Plugin] = []
+        self._has_ended = False
         if not self.creators:
             logged = "; ".join(message.text for message in self.messages) or "it logged nothing"
-            raise PluginContractError(f"{library}: getCreators found no creator: {logged}")
+            raise PluginContractError(f"{self._library.label}: getCreators found no creator: {logged}")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._has_ended = True
         for plugin in self._plugins:
             plugin.close()
         self._plugins.clear()
@@ -73,7 +76,7 @@ class PluginHarness:
         known = ", ".join(
             f"{known.name!r} of version {known.version} and namespace {known.namespace!r}" for known in self.creators
         )
-        message = f"{self._library.path} has no creator {wanted}; it has {known}"
+        message = f"{self._library.label} has no creator {wanted}; it has {known}"
         raise LookupError(message)
 
     def create(
@@ -88,6 +91,9 @@ class PluginHarness:
 
         Raises PluginFailedError, with what the plugin logged, if it refuses them.
         """
+        if self._has_ended:
+            message = f"{name}: the PluginHarness of {self._library.label} has ended, and would not destroy it"
+            raise PluginTestError(message, remedy="Create plugins inside the harness's `with` block.")
         creator = self.creator(name, version=version, namespace=namespace)
         given = fields_of(fields, creator.fields)
         plugin = Plugin(self._harness, functools.partial(self._make, creator), given)
@@ -108,7 +114,7 @@ class PluginHarness:
         info = abi.InterfaceInfo()
         self._harness.call("InterfaceInfo", address, ctypes.byref(info))
         if info.kind.decode() != _CREATOR_KIND:
-            raise PluginContractError(f"{self._library.path}: a creator is a {info.kind.decode()}, no {_CREATOR_KIND}")
+            raise PluginContractError(f"{self._library.label}: a creator is a {info.kind.decode()}, no {_CREATOR_KIND}")
         name, version, namespace = identity_of(self._harness, "CreatorIdentity", address)
         since = self._harness.message_count()
         names = self._harness.call("GetFieldNames", address)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hatch_tensoracle.testing import abi, native
-from hatch_tensoracle.testing.errors import PluginContractError
+from hatch_tensoracle.testing.errors import PluginContractError, PluginTestError
 
 __all__ = ["Message", "NativeHarness", "PluginLibrary"]
 
@@ -75,17 +75,25 @@ class NativeHarness:
 
 
 class PluginLibrary:
-    """A plugin library, loaded as TensorRT's loadLibrary does."""
+    """A plugin library, loaded as TensorRT's loadLibrary does. Messages call it `label`."""
 
-    def __init__(self, path: Path, harness: NativeHarness, version: int) -> None:
-        self.path = path
-        self._library = ctypes.CDLL(str(path.resolve()))
+    def __init__(self, path: Path, harness: NativeHarness, version: int, label: str) -> None:
+        self.label = label
+        self._library = self._load(str(path.resolve()))
         for name in ("setLoggerFinder", "getCreators"):
             if not hasattr(self._library, name):
-                message = f"{path} does not export {name}, without which TensorRT refuses it"
+                message = f"{label} does not export {name}, without which TensorRT refuses it"
                 raise PluginContractError(message)
         self._library.setLoggerFinder(ctypes.c_void_p(harness.call("LoggerFinder", ctypes.c_int32(version))))
         self._library.getCreators.restype = ctypes.POINTER(ctypes.c_void_p)
+
+    def _load(self, path: str) -> ctypes.CDLL:
+        try:
+            return ctypes.CDLL(path)
+        except OSError as error:
+            cause = str(error).removeprefix(f"{path}: ")
+            message = f"{self.label} cannot be loaded: {cause}"
+            raise PluginTestError(message, remedy="Name a plugin library that was built for this machine.") from error
 
     def creators(self) -> tuple[int, ...]:
         """Addresses of the creators."""

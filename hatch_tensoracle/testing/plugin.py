@@ -108,6 +108,7 @@ class Plugin:
         return built
 
     def _deserialize(self, signature: Signature, fields: Sequence[Field], tactic: int) -> RunningPlugin:
+        self._plugin.check_alive()  # whose end is that of all that was made of it
         running = RunningPlugin(self._make(fields, _RUN_TIME_PHASE), signature, tactic)
         self._running.append(running)
         return running

@@ -7,7 +7,7 @@ import weakref
 from typing import Any
 
 from hatch_tensoracle.testing import abi
-from hatch_tensoracle.testing.errors import PluginContractError, PluginFailedError
+from hatch_tensoracle.testing.errors import PluginContractError, PluginFailedError, PluginTestError
 from hatch_tensoracle.testing.library import NativeHarness
 
 __all__ = ["PluginObject", "identity_of"]
@@ -35,12 +35,19 @@ class PluginObject:
             capability: self._capability(number, capability) for number, capability in enumerate(_CAPABILITIES)
         }
 
+    def check_alive(self) -> None:
+        """Raise PluginTestError if it has been destroyed: its methods would be called on freed memory."""
+        if not self.close.alive:
+            message = f"{self.name}: this plugin has been destroyed: it was closed, or its PluginHarness has ended"
+            raise PluginTestError(message, remedy="Use a plugin inside its harness's `with` block, before close().")
+
     def identity(self) -> tuple[str, str, str]:
         """Name, version and namespace."""
         return identity_of(self._harness, "CoreIdentity", self._capabilities["core"])
 
     def ask(self, capability: str, method: str, *arguments: Any) -> Any:
         """Call a method of `core`, `build` or `runtime` and return what it answers."""
+        self.check_alive()
         return self._harness.call(method, self._capabilities[capability], *arguments)
 
     def do(self, capability: str, method: str, *arguments: Any) -> None:
@@ -64,6 +71,7 @@ class PluginObject:
 
     def clone(self) -> PluginObject:
         """A clone, as TensorRT makes many."""
+        self.check_alive()
         since = self._harness.message_count()
         address = self._harness.call("Clone", self.address)
         if not address:

@@ -23,20 +23,31 @@ Progress = Callable[[str], None]
 
 
 def tune(  # noqa: PLR0913 - what there is to say
-    library: Path, bundle: Bundle, cases: Sequence[Case], output: Path, progress: Progress, *, restart: bool = False
+    library: Path,
+    bundle: Bundle,
+    cases: Sequence[Case],
+    output: Path,
+    progress: Progress,
+    *,
+    restart: bool = False,
+    label: str = "",
 ) -> None:
     """Measure the cases on this machine's GPU, and write `output` after each.
 
     `bundle` is the library's manifest. What was measured goes to the journal beside `output`, of which the next run
     makes use, and which `restart` forgets. Entries of `output` for other plugins, fields or SMs stay. `progress` is
-    given a line for each measured shape. Raises ConfigurationError or TuningError.
+    given a line for each measured shape. Messages call the library `label`, or by its path.
+    Raises ConfigurationError or TuningError.
     """
     kept = read_tuning(output) if output.exists() else ()
     cuda = _start()
     device, driver = cuda.current_device(), cuda.driver_version()
     kernels = dataclasses.replace(bundle, tuning=()).sealed().digest
     header = Header(gpu=device.name, sm=device.sm, driver=driver, kernels=kernels)
-    with PluginHarness(library) as harness, Journal(journal_path(output), header, restart=restart) as journal:
+    with (
+        PluginHarness(library, label=label) as harness,
+        Journal(journal_path(output), header, restart=restart) as journal,
+    ):
         progress(f"{device.name}, sm_{device.sm}, driver {driver}; {journal.path} has {len(journal)} measurements")
         meter = Meter(cuda)
         tuned: list[Tuning] = []

@@ -197,6 +197,7 @@ class Contract final : public IPluginV3, public IPluginV3OneCore, public IPlugin
     });
   }
   PluginFieldCollection const* getFieldsToSerialize() noexcept override {
+    if (values_.label.c_str() == std::string("unserialisable")) return nullptr;
     if (is("ForgetsValues")) values_.scale = 1;
     PluginField const scale = {"scale", &values_.scale, PluginFieldType::kFLOAT32, 1};
     PluginField const label = {"label", values_.label.c_str(), PluginFieldType::kCHAR,
@@ -314,6 +315,7 @@ class ContractCreator final : public IPluginCreatorV3One {
         throw std::runtime_error(is("NamesNoUnknownField") ? "a field is unknown" : "unknown field " + name);
       }
     }
+    if (values.label.c_str() == std::string("crashing")) std::raise(SIGSEGV);
     if (!isScaled && is("NamesNoMissingField")) throw std::runtime_error("a field is missing");
     return values;
   }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ import pytest
 from helpers.libraries import link_library
 from helpers.wheels import write_wheel
 
+from conformance.conftest import case_of
 from conformance.defects import DEFECTS
 from hatch_tensoracle.cli import main
+from hatch_tensoracle.conformance import Outcome, walk
 from hatch_tensoracle.conformance.checks import CHECKS, FAKE_DRIVER_CHECKS
 
 GOOD = """
@@ -131,6 +134,7 @@ def test_one_of_several_libraries_is_chosen(
     status, lines, errors = check(capsys, wheel, "--cases", cases, "--plugin", "p/libb.so")
     assert (status, errors) == (1, [])
     assert lines[0] == "FAIL libb.so: load"
+    assert lines[1].startswith(f"     {wheel}: p/libb.so")
     status, _, errors = check(capsys, wheel, "--cases", cases, "--plugin", "p/libc.so")
     assert (status, errors) == (1, [f"hatch-tensoracle: {wheel}: does not hold `p/libc.so`"])
 
@@ -171,7 +175,7 @@ def test_a_file_that_is_no_library_is_one_outcome(
     assert status == 1
     assert lines == [
         "FAIL libx.so: load",
-        f"     {tmp_path / 'libx.so'}: file too short",
+        f"     {tmp_path / 'libx.so'} cannot be loaded: file too short",
         f"{tmp_path / 'libx.so'}: 1 checks, 1 failed, 0 not made",
     ]
 
@@ -192,7 +196,25 @@ def test_a_file_that_is_no_library_is_one_outcome(
         pytest.param(
             '"a"', "3", "cases[0]: field label is [3], which cannot be written as the declared CHAR", id="field-value"
         ),
-        pytest.param("scale", "scales", "", id="unlisted-field-is-for-a-check-to-find"),
+        pytest.param(
+            "scale",
+            "scales",
+            "cases[0]: Good: createPlugin returned null\n  unknown field scales",
+            id="field-that-is-refused",
+        ),
+        pytest.param(
+            '"fp32"',
+            '"fp16"',
+            "cases[0]: Good: getOutputDataTypes returned 1\n  the input must be fp32",
+            id="type-that-is-refused",
+        ),
+        pytest.param(
+            "max = [8, 64]",
+            'max = [8, 64], format = "HWC8"',
+            "cases[0]: Good: supports no output formats for inputs of fp32 HWC8 and outputs of fp32; "
+            "it supports fp32 LINEAR, fp32 LINEAR",
+            id="format-that-is-refused",
+        ),
     ],
 )
 def test_cases_that_do_not_fit_the_library_are_usage_errors(  # noqa: PLR0913, PLR0917 - fixtures and parameters
@@ -200,13 +222,31 @@ def test_cases_that_do_not_fit_the_library_are_usage_errors(  # noqa: PLR0913, P
 ) -> None:
     cases = written(tmp_path, GOOD.replace(old, new))
     status, lines, errors = check(capsys, contract_library, "--cases", cases)
-    if not cause:
-        assert status == 1
-        assert "FAIL Good rows: fields-listed" in lines
-        return
     assert (status, lines) == (2, [])
-    assert errors[0].startswith(f"hatch-tensoracle: {cause.format(library=contract_library)}")
-    assert errors[1:] == ["Mend the cases; docs/testing.md shows their form."]
+    assert "\n".join(errors[:-1]).startswith(f"hatch-tensoracle: {cause.format(library=contract_library)}")
+    assert errors[-1] == "Mend the cases, or the plugin that must accept them; docs/testing.md shows their form."
+
+
+def test_every_case_that_is_refused_is_named_by_its_place(
+    capsys: pytest.CaptureFixture[str], contract_library: Path, tmp_path: Path
+) -> None:
+    silent = '[[cases]]\nplugin = "RefusesRanksSilently"\ninputs = [{ type = "fp32", shape = [64] }]'
+    cases = written(tmp_path, GOOD + GOOD.replace("scale", "scales") + silent)
+    status, lines, errors = check(capsys, contract_library, "--cases", cases)
+    assert (status, lines) == (2, [])
+    assert errors[:-1] == [
+        "hatch-tensoracle: cases[1]: Good: createPlugin returned null",
+        "  unknown field scales",
+        "cases[2]: RefusesRanksSilently: getOutputShapes returned 1",
+        "  (it logged nothing)",
+    ]
+
+
+@pytest.mark.parametrize("label", ["crashing", "unserialisable"])
+def test_plugin_that_fails_otherwise_is_for_the_checks_to_find(contract_library: Path, label: str) -> None:
+    case = dataclasses.replace(case_of("Good"), fields={"scale": 0.5, "label": label})
+    outcome = next(walk(contract_library, [case], "89"))
+    assert outcome == Outcome(case=contract_library.name, check="load")
 
 
 def test_wrong_usage_is_said_in_a_line(
@@ -228,10 +268,20 @@ def test_a_device_without_code_is_told_what_is_shipped(
 ) -> None:
     (first, *_) = (ROOT / "example_plugin" / "check.toml").read_text(encoding="utf-8").split("[[cases]]")[1:]
     cases = written(tmp_path, f"[[cases]]{first}")
-    status, outcomes = report(capsys, example_library, "--cases", cases, "--sm", "70")
+    status, outcomes = report(capsys, example_library, "--cases", cases, "--sm", "sm70")
     assert status == 1
     (cause,) = [outcome["cause"] for outcome in outcomes if outcome["check"] == "execution"]
     assert "no code runs on this device of sm_70; the library has sm_86, sm_89, sm_90a" in cause
+
+
+@pytest.mark.parametrize("sm", ["sm0", "sm-1", "sm_89", "sm8.9", "smreal"])
+def test_a_device_that_is_no_sm_is_refused(
+    capsys: pytest.CaptureFixture[str], contract_library: Path, cases: Path, sm: str
+) -> None:
+    status, lines, errors = check(capsys, contract_library, "--cases", cases, f"--sm={sm.removeprefix('sm')}")
+    assert (status, lines) == (2, [])
+    cause = f"'{sm}' is no SM: compute capability 8.9 is 89 or 'sm89'"
+    assert errors == [f"hatch-tensoracle: the fake driver cannot be `{sm}`: {cause}"]
 
 
 def test_a_gpu_that_is_not_there_is_said_in_a_line(

@@ -21,6 +21,7 @@ import pytest
 from helpers.tools import run, tool
 
 from hatch_tensoracle.elf import read_cubin
+from hatch_tensoracle.targets import Target
 from hatch_tensoracle.testing import Context, Cuda, CudaError, FakeDriver, FakeDriverError, Stream, native
 from hatch_tensoracle.testing.cuda import CaptureMode
 from hatch_tensoracle.testing.records import (
@@ -195,9 +196,25 @@ def test_nothing_works_before_initialisation() -> None:
 # Devices.
 
 
+@pytest.mark.parametrize(
+    "device", ["sm_89", "8.9", "rtx", "", -1, 0, 9, 8600, True, 8.9, None, Target(sm=-1, max_shared=1)], ids=repr
+)
+def test_device_that_is_no_sm_is_refused(device: Any) -> None:
+    with pytest.raises(FakeDriverError) as caught:
+        FakeDriver([86, device])
+    assert str(caught.value) == f"{device!r} is no SM: compute capability 8.9 is 89 or 'sm89'"
+
+
+@pytest.mark.parametrize("devices", [89, "sm89", None, Target(sm=89, max_shared=1)], ids=repr)
+def test_devices_are_a_list(devices: Any) -> None:
+    with pytest.raises(FakeDriverError, match="which is no list") as caught:
+        FakeDriver(devices)
+    assert caught.value.remedy == "Name SMs, such as FakeDriver(devices=[86])."
+
+
 @in_child
 def test_devices_have_the_capabilities_that_the_test_gives() -> None:
-    driver = FakeDriver([75, 86, 121, 130])
+    driver = FakeDriver([75, "sm86", "121", "sm130"])
     count, value = ctypes.c_int(), ctypes.c_int()
     driver.call("cuDeviceGetCount", ctypes.byref(count))
     assert count.value == 4

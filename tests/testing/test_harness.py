@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from hatch_tensoracle.testing import (
     PluginFailedError,
     PluginHarness,
     PluginTestError,
+    RunningPlugin,
     Tensor,
 )
 from hatch_tensoracle.testing.records import Call, Free
@@ -87,8 +89,26 @@ def test_library_that_tensorrt_would_refuse_is_refused(tmp_path: Path) -> None:
     run(tool("g++"), "-shared", "-fPIC", "-o", tmp_path / "libx.so", tmp_path / "x.cpp")
     with pytest.raises(PluginContractError, match="does not export setLoggerFinder"):
         PluginHarness(tmp_path / "libx.so")
-    with pytest.raises(OSError, match="missing"):
-        PluginHarness(tmp_path / "missing.so")
+
+
+@pytest.mark.parametrize(
+    ("content", "cause"),
+    [
+        (None, "cannot open shared object file: No such file or directory"),
+        ("no library", "file too short"),
+        ("no library" * 1000, "invalid ELF header"),
+    ],
+    ids=["missing", "short", "text"],
+)
+def test_library_that_is_none_is_called_by_its_path_or_label(tmp_path: Path, content: str | None, cause: str) -> None:
+    library = tmp_path / "libx.so"
+    if content is not None:
+        library.write_text(content)
+    for label, called in (("", str(library)), ("a.whl: p/libx.so", "a.whl: p/libx.so")):
+        with pytest.raises(PluginTestError) as caught:
+            PluginHarness(library, label=label)
+        assert str(caught.value) == f"{called} cannot be loaded: {cause}"
+        assert caught.value.remedy == "Name a plugin library that was built for this machine."
 
 
 @pytest.mark.parametrize("release", [100300, 101501, 10400, 10500, 110000, 110400])
@@ -456,3 +476,52 @@ def test_closing_outlives_the_context(probe_library: Path) -> None:
         running = build(harness).run_time()
         driver.create_context()
     running.close()
+
+
+ARRAYS = [np.zeros((4, 2), np.float32), np.zeros(3, np.float32)]
+
+
+def enqueue(running: RunningPlugin) -> None:
+    shapes = [array.shape for array in ARRAYS]
+    every = zip([*shapes, *running.output_shapes(shapes)], ("fp32", "fp32", "fp32", "fp32", "i64"), strict=True)
+    tensors = [DevicePointer(256, shape, type_) for shape, type_ in every]
+    running.enqueue(tensors[:2], tensors[2:], 0)
+
+
+USES: dict[str, Callable[[Plugin, BuiltPlugin, RunningPlugin], object]] = {
+    "build": lambda plugin, _, __: plugin.build(INPUTS),
+    "output_count": lambda plugin, _, __: plugin.output_count,
+    "output_types": lambda plugin, _, __: plugin.output_types(INPUTS),
+    "output_shapes": lambda plugin, _, __: plugin.output_shapes(INPUTS),
+    "format_combinations": lambda plugin, _, __: plugin.format_combinations(INPUTS),
+    "run_time": lambda _, built, __: built.run_time(),
+    "run": lambda _, __, running: running.run(ARRAYS),
+    "enqueue": lambda _, __, running: enqueue(running),
+    "set_tactic": lambda _, __, running: running.set_tactic(1),
+}
+
+
+@pytest.mark.parametrize("end", ["close", "harness"])
+@pytest.mark.parametrize("use", USES)
+@in_child
+def test_destroyed_plugin_is_refused_by_name_whatever_is_asked_of_it(probe_library: Path, use: str, end: str) -> None:
+    with FakeDriver([86]) as driver:
+        driver.create_context()
+        with PluginHarness(probe_library) as harness:
+            plugin = probe(harness)
+            built = plugin.build(INPUTS)
+            running = built.run_time()
+            running.run(ARRAYS)
+            if end == "close":
+                plugin.close()
+                plugin.close()
+        with pytest.raises(PluginTestError, match="Probe: this plugin has been destroyed: it was closed, or") as caught:
+            USES[use](plugin, built, running)
+        assert "before close()" in caught.value.remedy
+
+
+def test_harness_that_has_ended_creates_no_plugin_that_nobody_destroys(probe_library: Path) -> None:
+    with PluginHarness(probe_library) as harness:
+        pass
+    with pytest.raises(PluginTestError, match=r"Probe: the PluginHarness of .*libprobe\.so has ended"):
+        probe(harness)

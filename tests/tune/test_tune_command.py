@@ -9,6 +9,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from helpers.wheels import write_wheel
 from testing.child import in_child
 
 from hatch_tensoracle.bundle import Bundle
@@ -148,6 +149,26 @@ def test_a_wheel_can_be_tuned(wheel: Path, tmp_path: Path) -> None:
     assert run.stdout.splitlines()[-1] == f"wrote {output}"
     (entry,) = read_tuning(output)
     assert [each.configuration["BLOCK"] for each in entry.ranges] == [1024]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "case", "place"),
+    [
+        pytest.param("{}", CASE, "tuned/libtuned.bundle.json: ", id="manifest"),
+        pytest.param(None, CASE.replace("Scale", "Scales"), "tuned/libtuned.so has no creator", id="library"),
+    ],
+)
+def test_what_is_wrong_in_a_wheel_is_named_by_its_place_there(
+    untuned: Path, tmp_path: Path, manifest: str | None, case: str, place: str
+) -> None:
+    names = (f"tuned/{untuned.name}", f"tuned/{manifest_name(untuned.name)}")
+    manifest = manifest or Path(manifest_name(str(untuned))).read_text()
+    wheel = write_wheel(tmp_path, dict(zip(names, (untuned.read_bytes(), manifest.encode()), strict=True)))
+    cases = tmp_path / "tune.toml"
+    cases.write_text(case)
+    run = tune(90, wheel, cases, tmp_path / "tuning.json")
+    assert run.returncode in {1, 2}
+    assert f"{wheel}: {place}" in run.stderr.splitlines()[0]
 
 
 def test_tuning_has_no_part_in_what_a_journal_is_of(
