@@ -7,6 +7,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,9 +34,15 @@ _COMPILED = "compiled.json"
 """In the directory of a build: the state of what its objects were compiled from."""
 
 _REMEDIES = {
-    "CMake's configure step": "Install a C++17 compiler, such as g++ 9 or newer, or name one in the variable CXX.",
+    "CMake's configure step": "Mend what the first error names; the option `cmake-arguments` goes to this step.",
     "The compiler": "Mend the C++ file named in the first error.",
 }
+_NO_COMPILER = re.compile(r'simple\s+test\s+program|existing\s+compiler\s+tool|dialect\s+"CXX17"')
+"""CMake's words for one that is not there, does not work or is too old. It wraps lines."""
+_NO_COMPILER_REMEDY = (
+    "Install a C++17 compiler, such as g++ 9 or newer, or name one in the variable CXX; and look at the flags that it "
+    "is given: the variables CXXFLAGS and LDFLAGS, the option `cmake-arguments`."
+)
 
 
 def build_library(  # noqa: PLR0913 - the options
@@ -87,7 +94,8 @@ def build_library(  # noqa: PLR0913 - the options
             try:
                 done = run(command, what=what, remedy=_REMEDIES[what], env=_environment(directory))
             except BuildError as error:
-                raise BuildError(_in_the_tree(error.cause, places), remedy=error.remedy) from error
+                remedy = _NO_COMPILER_REMEDY if _NO_COMPILER.search(error.cause) else error.remedy
+                raise BuildError(_in_the_tree(error.cause, places), remedy=remedy) from error
             if show is not None:
                 show(_in_the_tree(f"{shlex.join(map(str, command))}\n{done.stdout}".rstrip(), places))
         write_whole(library, (build / library.name).read_bytes())  # a process may have the old one loaded

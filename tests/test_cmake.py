@@ -160,3 +160,24 @@ def test_a_build_is_begun_anew_for_another_compiler_of_the_same_name(
     assert is_kept(directory)
     (tmp_path / "c++").write_text("#!/bin/sh\necho c++ 2.0\n")
     assert not is_kept(directory)
+
+
+@pytest.mark.parametrize(
+    ("argument", "cause", "remedy"),
+    [
+        ("-Dx", "Parse error in command line argument: x", "Mend what the first error names; the option"),
+        ("-DCMAKE_TOOLCHAIN_FILE=/absent", "Could not find toolchain file", "Mend what the first error names"),
+        ("-DTENSORRT_INCLUDE_DIR=/absent", "/absent has no NvInferRuntime.h", "Mend what the first error names"),
+        ("-DCMAKE_CXX_COMPILER=/absent", "not a full path to an existing compiler tool", "Install a C++17 compiler"),
+        ("-DCMAKE_CXX_FLAGS=-absent", "unrecognized command-line option", "look at the flags that it is given"),
+    ],
+    ids=["argument", "toolchain", "headers", "compiler", "flags"],
+)
+def test_a_configure_step_that_fails_has_a_remedy_of_its_own(
+    tiny_bundle: Path, tmp_path: Path, argument: str, cause: str, remedy: str
+) -> None:
+    (tmp_path / "plugin.cpp").touch()
+    with pytest.raises(BuildError, match=re.escape(cause)) as caught:
+        build_library(tiny_bundle, [tmp_path / "plugin.cpp"], tmp_path / "liba.so", arguments=[argument])
+    assert remedy in caught.value.remedy
+    assert ("C++17 compiler" in caught.value.remedy) == (argument.startswith("-DCMAKE_CXX"))

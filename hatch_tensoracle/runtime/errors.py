@@ -50,13 +50,14 @@ class EngineBuildError(TensoracleError, RuntimeError):
     messages: tuple[str, ...]
     """The last that TensorRT logged meanwhile."""
 
-    def __init__(self, cause: str, *, messages: tuple[str, ...] = ()) -> None:
-        super().__init__(cause)
+    def __init__(self, cause: str, *, messages: tuple[str, ...] = (), remedy: str = "") -> None:
+        super().__init__(cause, remedy=remedy)
         self.messages = messages
 
     def __str__(self) -> str:
-        """Say what, and what TensorRT said."""
-        return self.cause + logged(self.messages)
+        """Say what, what TensorRT said, and what to do."""
+        text = self.cause + logged(self.messages)
+        return f"{text}\n{self.remedy}" if self.remedy else text
 
 
 class EngineCacheError(TensoracleError):

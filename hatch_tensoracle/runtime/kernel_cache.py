@@ -66,18 +66,30 @@ class RuntimeCache:
         """Read a binary stream, or the file, and return how many bytes there were: 0 for a file that is not there.
 
         An error of the file is logged. What is read is added once TensorRT's cache is there, or at once if it is.
+        Raises TypeError for a text stream.
         """
-        return self._kernels.add(stream.read()) if stream is not None else self._kernels.read()
+        if stream is None:
+            return self._kernels.read()
+        data: object = stream.read()
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise TypeError(
+                f"RuntimeCache.load: {stream!r} is no binary stream: it gave {type(data).__name__}, not bytes"
+            )
+        return self._kernels.add(bytes(data))
 
     def save(self, stream: BinaryIO | None = None) -> int:
         """Write to a binary stream, or to the file, and return how many bytes: 0 if there is nothing new.
 
         The file is written whole, durably, and by one process at a time, with what others have saved meanwhile. An
-        error is logged, not raised. Raises ValueError for a cache in memory only that is given no stream.
+        error is logged, not raised. Raises ValueError for a cache in memory only that is given no stream, TypeError for
+        a text stream, and what else the stream raises.
         """
         if stream is not None:
             data = self._kernels.serialized()
-            stream.write(data)
+            try:
+                stream.write(data)
+            except TypeError as error:
+                raise TypeError(f"RuntimeCache.save: {stream!r} is no binary stream: {error}") from error
             return len(data)
         if self._kernels.file is None:
             raise ValueError("the runtime cache is in memory only: give the stream to save it to")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hatch_tensoracle.runtime.plugin_creators import CreatorKey
+from hatch_tensoracle.runtime.plugin_creators import CreatorKey, registered_creators
 
 __all__ = ["missing_creators", "used_creators"]
 
@@ -19,10 +19,7 @@ def used_creators(network: Any, trt: Any) -> tuple[CreatorKey, ...]:
 
 def missing_creators(needed: Sequence[CreatorKey], trt: Any) -> list[CreatorKey]:
     """Return those that no library has registered in this process."""
-    known = {
-        CreatorKey(creator.name, creator.plugin_version, creator.plugin_namespace)
-        for creator in trt.get_plugin_registry().all_creators
-    }
+    known = registered_creators(trt.get_plugin_registry())
     return [creator for creator in needed if creator not in known]
 
 

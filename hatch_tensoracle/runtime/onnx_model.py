@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from hatch_tensoracle.runtime.distribution import Distribution, distribution_of
 from hatch_tensoracle.runtime.errors import EngineBuildError
+from hatch_tensoracle.runtime.plugin_creators import registered_creators
 from hatch_tensoracle.runtime.soname import add_soname
 
 __all__ = ["onnx_graph"]
@@ -37,9 +38,26 @@ def _parse(model: str | os.PathLike[str] | bytes, network: Any) -> object:
     else:
         raise FileNotFoundError(f"the ONNX model {os.fsdecode(model)} does not exist")
     if not parsed:
-        errors = tuple(str(parser.get_error(index)) for index in range(parser.num_errors))
-        raise EngineBuildError(f"{tensorrt} could not parse the ONNX model", messages=errors)
+        errors = [parser.get_error(index) for index in range(parser.num_errors)]
+        raise EngineBuildError(
+            f"{tensorrt} could not parse the ONNX model",
+            messages=tuple(map(str, errors)),
+            remedy=_remedy(errors, tensorrt.module.get_plugin_registry()),
+        )
     return parser  # which owns the weights
+
+
+def _remedy(errors: Iterable[Any], registry: Any) -> str:
+    """What to do if the parser has taken operators for plugins, as it does with all that it does not know."""
+    unknown = dict.fromkeys(error.node_operator() for error in errors if "Plugin not found" in error.desc())
+    if not unknown:
+        return ""
+    if others := [str(creator) for creator in registered_creators(registry) if creator.name in unknown]:
+        return f"Registered is {', '.join(others)}: set the node's plugin_version and plugin_namespace to it."
+    return (
+        f"No registered plugin has the name {' or '.join(unknown)}. Where the engine is built or opened, name the "
+        "library that has it: plugins=[plugin_library(PACKAGE)]."
+    )
 
 
 def _parser(network: Any, tensorrt: Distribution) -> Any:

@@ -1,4 +1,4 @@
-"""Asks a plugin library itself which plugins it creates, as TensorRT does when it loads one.
+"""Which plugins a registry has, and which a library creates: it is asked as TensorRT does when it loads one.
 
 Slots and records are those of TensorRT's public headers, 10.0 to 11.1, where they never changed; the library is loaded.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["CreatorKey", "creators_of"]
+__all__ = ["CreatorKey", "creators_of", "registered_creators"]
 
 _GET_INTERFACE_INFO, _GET_NAME, _GET_VERSION, _GET_NAMESPACE = 1, 6, 7, 8
 _KIND = b"PLUGIN CREATOR_V3ONE"
@@ -26,6 +26,14 @@ class CreatorKey(NamedTuple):
     def __str__(self) -> str:
         """As in messages."""
         return f"plugin {self.name} version {self.version}" + (f" of {self.namespace}" if self.namespace else "")
+
+
+def registered_creators(registry: Any) -> dict[CreatorKey, None]:
+    """Return those that TensorRT's plugin registry has, in its order."""
+    return {
+        CreatorKey(creator.name, creator.plugin_version, creator.plugin_namespace): None
+        for creator in registry.all_creators
+    }
 
 
 class _InterfaceInfo(ctypes.Structure):

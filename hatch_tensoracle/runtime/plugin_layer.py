@@ -47,7 +47,8 @@ def _create_plugin(tensorrt: Distribution, name: str, version: str, fields: Mapp
     creator = trt.get_plugin_registry().get_creator(name, version, namespace)
     if creator is None:
         raise ValueError(
-            f"{tensorrt} has no plugin {name!r} version {version!r} of namespace {namespace!r}: register it"
+            f"{tensorrt} has no plugin {name!r} version {version!r} of namespace {namespace!r}: where the engine is "
+            "built or opened, name the library that has it in plugins="
         )
     declared = {field.name: field.type for field in creator.field_names or ()}
     for field in fields:

@@ -9,14 +9,13 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hatch_tensoracle._files import open_regular
 from hatch_tensoracle.elf import ElfError, LibraryImage
 from hatch_tensoracle.runtime.distribution import Distribution, distribution
 from hatch_tensoracle.runtime.errors import PluginLibraryError, logged
 from hatch_tensoracle.runtime.mapping import is_code_mapped
-from hatch_tensoracle.runtime.plugin_creators import CreatorKey, creators_of
+from hatch_tensoracle.runtime.plugin_creators import CreatorKey, creators_of, registered_creators
 
 __all__ = ["PluginLibrary", "library_paths", "plugin_library", "refuse_replaced", "register_plugins"]
 
@@ -147,14 +146,14 @@ def _check(path: Path, *, verify: bool) -> None:
 
 def _load(path: Path, digest: str, tensorrt: Distribution) -> PluginLibrary:
     registry = tensorrt.module.get_plugin_registry()
-    before = _creators(registry)
+    before = registered_creators(registry)
     with tensorrt.messages() as messages:
         loaded = registry.load_library(str(path))
     if loaded is None:
         raise PluginLibraryError(_refusal(path, before, messages, tensorrt), library=str(path))
     refuse_replaced(path, digest, "loaded")
     _refuse_unmapped(path)
-    new = tuple(creator for creator in _creators(registry) if creator not in before)
+    new = tuple(creator for creator in registered_creators(registry) if creator not in before)
     return PluginLibrary(path=path, sha256=digest, creators=new)
 
 
@@ -171,14 +170,6 @@ def _refuse_unmapped(path: Path) -> None:
             library=str(path),
             remedy="Start the process again to use this one.",
         )
-
-
-def _creators(registry: Any) -> dict[CreatorKey, None]:
-    """In the registry's order."""
-    return {
-        CreatorKey(creator.name, creator.plugin_version, creator.plugin_namespace): None
-        for creator in registry.all_creators
-    }
 
 
 def _refusal(path: Path, known: Iterable[CreatorKey], messages: Iterable[str], tensorrt: Distribution) -> str:

@@ -41,7 +41,7 @@ def runtime_cache(
         return _shared(targets, RuntimeCache(path or None))
     if isinstance(path, RuntimeCache):
         return _shared(targets, path)
-    if not (hasattr(path, "read") and hasattr(path, "write")):
+    if not (hasattr(path, "read") and hasattr(path, "write")) or hasattr(path, "encoding"):  # as text streams have
         raise TypeError(f"runtime_cache takes a path, a binary stream or a RuntimeCache, not {path!r}")
     return _shared(targets, RuntimeCache(), path)
 

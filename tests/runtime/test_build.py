@@ -290,6 +290,22 @@ def test_a_plugin_that_refuses_says_so_in_the_error(example_library: Path) -> No
     assert "AddRmsNorm: createPlugin: field epsilon is -1; it must be in [0, 3.4028235e+38]" in refusal
 
 
+def test_a_plugin_that_is_not_there_is_to_be_named_in_plugins(example_library: Path) -> None:
+    code = """
+library = sys.argv[1]
+missing = build(onnx_graph(example_model()), EXAMPLE_INPUTS)
+answer([missing, build(onnx_graph(example_model(plugin_version="2")), EXAMPLE_INPUTS, [library])])
+"""
+    missing, other_version = built(code, example_library)
+    assert missing.splitlines()[-1] == (
+        "No registered plugin has the name AddRmsNorm. Where the engine is built or opened, name the library that has "
+        "it: plugins=[plugin_library(PACKAGE)]."
+    )
+    assert other_version.splitlines()[-1] == (
+        "Registered is plugin AddRmsNorm version 1: set the node's plugin_version and plugin_namespace to it."
+    )
+
+
 def test_a_plugin_library_that_is_missing_is_named_before_the_graph_is_asked() -> None:
     refusal = built("answer(build(lambda network: 1 / 0, {}, ['/absent/libx.so']))")
     assert refusal == "PluginLibraryError: /absent/libx.so: cannot be read: No such file or directory"

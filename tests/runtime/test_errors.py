@@ -22,6 +22,7 @@ ERRORS = [
     EngineBuildError("no engine", messages=("first", "second")),
     ExecutionError("is closed"),
     EngineIOError("x", "dtype", seen="fp16", expected="fp32", file="/a/engine"),
+    EngineBuildError("no engine", remedy="Do this."),
 ]
 
 
@@ -39,6 +40,8 @@ def test_a_build_error_is_a_runtime_error_and_shows_what_tensorrt_said() -> None
     assert isinstance(ERRORS[1], RuntimeError)
     assert str(ERRORS[1]) == "no engine; TensorRT logged:\n  first\n  second"
     assert str(EngineBuildError("no engine")) == "no engine; TensorRT logged:\n  (nothing)"
+    told = EngineBuildError("no engine", messages=("first",), remedy="Do this.")
+    assert str(told) == "no engine; TensorRT logged:\n  first\nDo this."
 
 
 def test_an_execution_error_is_a_runtime_error() -> None:

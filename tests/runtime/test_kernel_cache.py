@@ -9,6 +9,7 @@ import io
 import logging
 import os
 import pickle
+import re
 import stat
 import threading
 from pathlib import Path
@@ -174,6 +175,17 @@ def test_what_is_loaded_is_held_and_then_added(opened_rtx: Opener, tmp_path: Pat
     stream = io.BytesIO()
     assert cache.save(stream) == len(stream.getvalue())
     assert stream.getvalue() == blob("file", "stream", "later", OWN)
+
+
+def test_a_text_stream_is_refused(opened_rtx: Opener) -> None:
+    cache, text = RuntimeCache(), io.StringIO("abc")
+    with pytest.raises(TypeError, match=re.escape(f"{text!r} is no binary stream: it gave str")):
+        cache.load(text)  # type: ignore[arg-type]
+    executed(opened_rtx, cache)
+    with pytest.raises(TypeError, match=re.escape(f"{text!r} is no binary stream")):
+        cache.save(text)  # type: ignore[arg-type]
+    assert cache.load(Mock(read=lambda: bytearray(blob("k")))) == len(blob("k"))
+    assert live(cache).kernels == {"k", OWN}
 
 
 def test_a_cache_without_a_file_is_saved_to_streams_only(opened_rtx: Opener) -> None:

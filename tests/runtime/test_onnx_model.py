@@ -56,6 +56,8 @@ answer([build(onnx_graph(model), inputs) for model in models])
     assert "could not parse the ONNX model" in unknown
     assert "NoSuchPlugin" in unknown
     assert "could not parse the ONNX model" in nonsense
+    assert "plugins=" in unknown
+    assert "plugins=" not in nonsense
 
 
 def test_a_model_that_is_not_there_is_named() -> None:

@@ -136,7 +136,7 @@ def test_what_does_not_fit_is_refused_by_name(outcomes: dict[str, str], case: st
 
 
 def test_a_plugin_that_is_not_registered_is_named(outcomes: dict[str, str]) -> None:
-    assert "has no plugin 'NoSuch' version '1' of namespace '': register it" in outcomes["no such plugin"]
+    assert "has no plugin 'NoSuch' version '1' of namespace '': where the engine is" in outcomes["no such plugin"]
     assert "has no plugin 'AllFields' version '2' of namespace ''" in outcomes["no such version"]
 
 

@@ -185,6 +185,9 @@ def test_a_shared_cache_can_be_a_stream(opened_rtx: Opener, tmp_path: Path, capl
         closed.close()
         execution.enqueue(AT, stream=1)
     assert "the runtime cache cannot be saved" in caplog.text
+    for text in (io.StringIO("abc"), (tmp_path / "text").open("w", encoding="utf-8")):
+        with pytest.raises(TypeError, match="takes a path, a binary stream or a RuntimeCache, not <_io"), text:
+            runtime_cache(execution, text)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="takes a path, a binary stream or a RuntimeCache, not 42"):
         runtime_cache(execution, 42)  # type: ignore[arg-type]
 
