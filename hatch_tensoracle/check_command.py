@@ -31,7 +31,7 @@ def register(commands: Any) -> None:
     parser.add_argument("--gpu", action="store_true", help="run on this machine's GPU instead of the fake driver")
     parser.add_argument("--sm", default="sm89", help="what the fake driver is (default: sm89)")
     parser.add_argument("--timeout", type=float, default=120, metavar="SECONDS", help="for a case (default: 120)")
-    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.add_argument("--format", choices=("text", "json", "github"), default="text")
     parser.set_defaults(run=check)
 
 
@@ -45,9 +45,9 @@ def check(  # noqa: PLR0913 - the options
     timeout: float,
     format: str,  # noqa: A002 - the option's name
 ) -> int:
-    """Make every check of every case and print each as it ends, or all as JSON."""
+    """Make every check of every case and print each as it ends, on GitHub those that failed, or all as JSON."""
     from hatch_tensoracle.conformance import read_cases, walk
-    from hatch_tensoracle.report import REPORT_VERSION
+    from hatch_tensoracle.report import REPORT_VERSION, annotation
 
     if not path.is_file():
         raise ConfigurationError(f"{path} is no file", remedy="Name a plugin library or a wheel.")
@@ -59,6 +59,9 @@ def check(  # noqa: PLR0913 - the options
             outcomes.append(outcome)
             if format == "text":
                 _print_outcome(outcome)
+            elif format == "github" and outcome.cause is not None:
+                message = f"{outcome.case}: {outcome.cause}"
+                print(annotation("error", str(path), outcome.check, message, outcome.remedy), flush=True)
     failed = sum(outcome.cause is not None for outcome in outcomes)
     skipped = sum(bool(outcome.skipped) for outcome in outcomes)
     if format == "json":

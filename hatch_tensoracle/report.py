@@ -11,7 +11,7 @@ from typing import Protocol
 from hatch_tensoracle.bundle import Bundle, Code, Entry, Ptx
 from hatch_tensoracle.errors import BundleError
 
-__all__ = ["REPORT_VERSION", "Finding", "Remark", "plain", "to_github", "to_json", "to_text"]
+__all__ = ["REPORT_VERSION", "Finding", "Remark", "annotation", "plain", "to_github", "to_json", "to_text"]
 
 REPORT_VERSION = 1
 """Of the JSON form: raised when a key changes its meaning or goes away."""
@@ -108,6 +108,13 @@ def to_json(findings: Sequence[Finding], *, strict: bool = False) -> str:
     return json.dumps({"version": REPORT_VERSION, "strict": strict, "artifacts": artifacts}, indent=2) + "\n"
 
 
+def annotation(level: str, path: str, id_: str, message: str, remedy: str) -> str:
+    """A workflow command of GitHub Actions; `level` is `error` or `warning`."""
+    properties = {"file": path, "title": f"hatch-tensoracle: {id_}"}
+    shown = ",".join(f"{key}={_escaped(value, '%:,')}" for key, value in properties.items())
+    return f"::{level} {shown}::{_escaped('. '.join(filter(None, (message, remedy))), '%')}"
+
+
 def _verdict(finding: Finding, *, strict: bool) -> str:
     """How many defects a path has: `dist/x.whl: no defects`."""
     count = len(finding.counted(strict=strict))
@@ -120,10 +127,7 @@ def _object(remark: Remark) -> dict[str, str]:
 
 def _annotations(level: str, finding: Finding, remarks: Iterable[Remark]) -> Iterable[str]:
     for remark in remarks:
-        properties = {"file": finding.path, "title": f"hatch-tensoracle: {remark.id}"}
-        shown = ",".join(f"{key}={_escaped(value, '%:,')}" for key, value in properties.items())
-        message = ". ".join(filter(None, (f"{remark.where}: {remark.cause}", remark.remedy)))
-        yield f"::{level} {shown}::{_escaped(message, '%')}"
+        yield annotation(level, finding.path, remark.id, f"{remark.where}: {remark.cause}", remark.remedy)
 
 
 def _escaped(text: str, special: str) -> str:

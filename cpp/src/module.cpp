@@ -23,6 +23,20 @@ bool isTegra(int sm) noexcept {
   return std::find(std::begin(kTEGRA), std::end(kTEGRA), sm) != std::end(kTEGRA);
 }
 
+// What a build can compile for: TARGETS of hatch_tensoracle/targets.py.
+bool isTarget(int sm) noexcept {
+  constexpr int kTARGETS[] = {75, 80, 86, 87, 89, 90, 100, 103, 120, 121};
+  return std::find(std::begin(kTARGETS), std::end(kTARGETS), sm) != std::end(kTARGETS);
+}
+
+// How a build gets code that runs on a device.
+std::string remedyFor(int sm) {
+  if (isTarget(sm)) return compose("add sm", sm, " to its build's targets");
+  constexpr int kOLDEST = 75;
+  if (sm < kOLDEST) return compose("no build makes code for devices older than sm_", kOLDEST);
+  return compose("sm", sm, " is no target of builds; let its build keep PTX for an older GPU, by the option ptx");
+}
+
 bool runsOn(CodeRecord const& code, int sm) noexcept {
   if (code.sm == sm) return true;
   if (code.isArchitectureSpecific || code.sm > sm) return false;
@@ -247,7 +261,7 @@ CodeRecord const& chooseCode(EntryRecord const& entry, int major, int minor) {
   }
   if (best == nullptr) {
     fail(describe(entry), ": no code runs on this device of sm_", sm, "; the library has ",
-         shipped.empty() ? "none" : shipped, ": add sm", sm, " to its build's targets");
+         shipped.empty() ? "none" : shipped, ": ", remedyFor(sm));
   }
   return *best;
 }

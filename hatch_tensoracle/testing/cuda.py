@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, Self, get_args
 
-from hatch_tensoracle.testing.errors import CudaError
+from hatch_tensoracle.testing.errors import CudaError, PluginTestError
 
 __all__ = ["CaptureMode", "Context", "Cuda", "Device", "Event", "Graph", "Stream"]
 
@@ -53,10 +53,14 @@ class Device:
 
 
 class Cuda:
-    """The process's driver, `libcuda.so.1`."""
+    """The process's driver, `libcuda.so.1`. Raises PluginTestError if there is none."""
 
     def __init__(self) -> None:
-        self._library = ctypes.CDLL("libcuda.so.1")
+        try:
+            self._library = ctypes.CDLL("libcuda.so.1")
+        except OSError as error:
+            message = f"the CUDA driver cannot be loaded: {error}"
+            raise PluginTestError(message, remedy="Create a FakeDriver first, or use a machine with a GPU.") from error
         self.call("cuInit", 0)
 
     def call(self, name: str, *arguments: object) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from hatch_tensoracle._files import write_whole
 from hatch_tensoracle.bundle import Bundle
 from hatch_tensoracle.errors import ConfigurationError
-from hatch_tensoracle.testing import Cuda, CudaError, PluginHarness
+from hatch_tensoracle.testing import Cuda, PluginHarness, PluginTestError
 from hatch_tensoracle.tune.case import Case, Sizes
 from hatch_tensoracle.tune.journal import Header, Journal, Times, journal_path
 from hatch_tensoracle.tune.meter import Meter
@@ -62,7 +62,7 @@ def _start() -> Cuda:
     try:
         cuda = Cuda()
         cuda.create_context()
-    except (CudaError, OSError) as error:
+    except PluginTestError as error:
         raise ConfigurationError(f"no GPU can be used: {error}", remedy="Tune on a machine with one.") from error
     return cuda
 

@@ -86,6 +86,21 @@ def test_a_defect_is_printed_with_cause_and_remedy(
     assert lines[-1] == f"{contract_library}: {len(CHECKS) + 1} checks, 1 failed, {len(DEFECTS)} not made"
 
 
+def test_github_is_shown_what_failed(
+    capsys: pytest.CaptureFixture[str], contract_library: Path, tmp_path: Path
+) -> None:
+    cases = written(tmp_path, GOOD.replace('"Good"', '"RefusesSilently"'))
+    status, lines, _ = check(capsys, contract_library, "--cases", cases, "--format", "github")
+    assert status == 1
+    annotation, verdict = lines
+    place = f"::error file={contract_library},title=hatch-tensoracle%3A wrong-types::RefusesSilently rows: "
+    assert annotation.removeprefix(place) == (
+        "input 0 of i64 is refused by getOutputDataTypes without a message in the log. "
+        "Throw an Error that says what was found and expected."
+    )
+    assert verdict == f"{contract_library}: {len(CHECKS) + 1} checks, 1 failed, {len(DEFECTS)} not made"
+
+
 def test_the_json_form_says_the_same(
     capsys: pytest.CaptureFixture[str], contract_library: Path, tmp_path: Path
 ) -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from testing.child import in_child
 
+from hatch_tensoracle.targets import TARGETS
 from launcher.launching import session
 from launcher.libraries import link
 from launcher.records import Code, Entry
 
-DEVICES = (75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121, 130)
+DEVICES = (75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121, 130, 70, 72)
 
 MIXES = {
     "portable": [Code(sm=sm) for sm in (75, 80, 86, 89, 90, 100, 120)],
@@ -29,17 +30,17 @@ MIXES = {
 
 # In the order of DEVICES; empty where nothing runs.
 EXPECTED = {
-    "portable": "sm75 sm80 sm86 - sm89 sm90 sm100 sm100 - sm120 sm120 -",
-    "reversed": "sm75 sm80 sm86 - sm89 sm90 sm100 sm100 - sm120 sm120 -",
-    "specific": "- - - - - sm90a sm100a - - sm120a - -",
-    "both": "- sm80 sm80 - sm80 sm90a - - - sm120a sm121 -",
-    "tegra": "- - - sm87 - - - - sm110 - - -",
-    "newer": "- - - - sm89 - - - - - sm121 -",
-    "ptx": "- ptx80 ptx80 ptx80 ptx80 ptx80 ptx80 ptx80 ptx80 ptx80 ptx80 ptx80",
-    "two_ptx": "ptx75 ptx75 ptx75 ptx75 ptx89 ptx89 ptx89 ptx89 ptx89 ptx89 ptx89 ptx89",
-    "ptx_first": "- sm80 sm80 ptx80 sm80 sm90a ptx80 ptx80 ptx80 sm120 sm120 ptx80",
-    "specific_ptx": "- - - - - ptx90a - - - - - -",
-    "nothing": "- - - - - - - - - - - -",
+    "portable": "sm75 sm80 sm86 - sm89 sm90 sm100 sm100 - sm120 sm120 - - -",
+    "reversed": "sm75 sm80 sm86 - sm89 sm90 sm100 sm100 - sm120 sm120 - - -",
+    "specific": "- - - - - sm90a sm100a - - sm120a - - - -",
+    "both": "- sm80 sm80 - sm80 sm90a - - - sm120a sm121 - - -",
+    "tegra": "- - - sm87 - - - - sm110 - - - - sm72",
+    "newer": "- - - - sm89 - - - - - sm121 - - -",
+    "ptx": "- ptx80 ptx80 ptx80 ptx80 ptx80 ptx80 ptx80 ptx80 ptx80 ptx80 ptx80 - -",
+    "two_ptx": "ptx75 ptx75 ptx75 ptx75 ptx89 ptx89 ptx89 ptx89 ptx89 ptx89 ptx89 ptx89 - -",
+    "ptx_first": "- sm80 sm80 ptx80 sm80 sm90a ptx80 ptx80 ptx80 sm120 sm120 ptx80 - -",
+    "specific_ptx": "- - - - - ptx90a - - - - - - - -",
+    "nothing": "- - - - - - - - - - - - - -",
 }
 
 SHIPPED = {
@@ -55,6 +56,19 @@ SHIPPED = {
     "specific_ptx": "PTX for sm_90a",
     "nothing": "none",
 }
+
+
+def remedy(device: int) -> str:
+    """What the hook then takes: a target, or PTX, which runs on what is newer."""
+    if f"sm{device}" in TARGETS:
+        return f"add sm{device} to its build's targets"
+    if device < min(target.sm for target in TARGETS.values()):
+        return "no build makes code for devices older than sm_75"
+    return f"sm{device} is no target of builds; let its build keep PTX for an older GPU, by the option ptx"
+
+
+def test_every_target_is_among_the_devices() -> None:
+    assert {target.sm for target in TARGETS.values()} <= set(DEVICES)
 
 
 @pytest.fixture(scope="session")
@@ -83,7 +97,7 @@ def test_device_gets_its_own_code_or_the_nearest_that_runs_on_it(mixes: Path) ->
                 if " " in choice:
                     assert choice == (
                         f"kernel {name}#0: no code runs on this device of sm_{device}; the library has "
-                        f"{SHIPPED[name]}: add sm{device} to its build's targets"
+                        f"{SHIPPED[name]}: {remedy(device)}"
                     )
     assert chosen == expected
 

@@ -17,6 +17,7 @@ from hatch_tensoracle.testing.records import AttributeSetting, FunctionLoad, Lib
 from launcher.launching import argument, session
 from launcher.libraries import link
 from launcher.records import Argument, Code, Entry, code_of
+from launcher.test_code_choice import remedy
 from tensoracle_producer import KernelSpec, Pointer, Scalar, compile_bundle
 
 DEVICES = (75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121, 130)
@@ -139,7 +140,7 @@ def test_each_device_runs_the_nearest_cubin_or_else_ptx(mixes: Path, digests: di
                     ran[name].append("-")
                     assert at.refusal(name, GIVEN) == (
                         f"Launch: onShapeChange: kernel {name}#0: no code runs on this device of sm_{device}; "
-                        f"the library has {SHIPPED[name]}: add sm{device} to its build's targets"
+                        f"the library has {SHIPPED[name]}: {remedy(device)}"
                     )
                     continue
                 at.launch(name, GIVEN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Callable
+from ctypes.util import find_library
 from pathlib import Path
 from typing import Any
 
@@ -459,6 +460,15 @@ def test_copies_are_complete_before_a_stream_that_waits_for_nothing_starts(probe
         assert names.count("cuStreamSynchronize") == 2
         with pytest.raises(ValueError, match="1 inputs are given; the plugin has 2"):
             running.run([np.zeros((4, 2), np.float32)], stream)
+
+
+@pytest.mark.skipif(find_library("cuda") is not None, reason="this machine has a CUDA driver")
+@in_child
+def test_missing_driver_is_said_with_what_stands_in_for_it(probe_library: Path) -> None:
+    built = build(PluginHarness(probe_library))
+    with pytest.raises(PluginTestError, match=r"the CUDA driver cannot be loaded: libcuda\.so\.1: ") as caught:
+        built.run_time()
+    assert caught.value.remedy == "Create a FakeDriver first, or use a machine with a GPU."
 
 
 @in_child

@@ -236,7 +236,7 @@ def test_without_a_gpu_it_says_so(
         pytest.skip("this machine has a CUDA driver")
     assert main(["tune", str(untuned), "--cases", str(cases), "--output", str(tmp_path / "tuning.json")]) == 2
     cause, remedy = capsys.readouterr().err.splitlines()
-    assert cause.startswith("hatch-tensoracle: no GPU can be used: libcuda.so.1")
+    assert cause.startswith("hatch-tensoracle: no GPU can be used: the CUDA driver cannot be loaded: libcuda.so.1")
     assert remedy == "Tune on a machine with one."
 
 
