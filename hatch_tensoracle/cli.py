@@ -30,7 +30,7 @@ _BROKEN_PIPE = 128 + signal.SIGPIPE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. Returns 0, 1 if something is wrong with what was looked at or built, 2 for wrong usage."""
+    """Run one command. Returns 0, 1 if what was looked at or built is wrong, 2 for wrong usage, 130 after Ctrl-C."""
     parser = argparse.ArgumentParser(prog="hatch-tensoracle", description=hatch_tensoracle.__doc__)
     parser.add_argument("--version", action="version", version=f"%(prog)s {hatch_tensoracle.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -54,6 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:  # a path that cannot be read or written
         print(f"hatch-tensoracle: {error}", file=sys.stderr)
         return _USAGE
+    except KeyboardInterrupt:
+        print("hatch-tensoracle: stopped", file=sys.stderr)
+        return _INTERRUPTED
     return status
 
 

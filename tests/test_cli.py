@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from helpers.projects import copied, tree
+from helpers.waiting import wait_until
 
 import hatch_tensoracle
 from hatch_tensoracle import Bundle, inspect_wheel
@@ -153,6 +154,29 @@ def test_build_without_a_compiler_fails(
     lines = capsys.readouterr().err.splitlines()
     assert lines[-2] == "hatch-tensoracle: no C++ compiler: no-such-compiler of the variable CXX not on PATH"
     assert not list(tmp_path.rglob("*.so"))
+
+
+def test_build_that_is_stopped_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+    project, temporary = copied("flat", tmp_path / "flat"), tmp_path / "temporary"
+    before = tree(project)
+    temporary.mkdir()
+    program = """
+import signal, sys
+from hatch_tensoracle.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
+sys.exit(main(["build"]))
+"""
+    environment = {**os.environ, "TENSORACLE_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(temporary)}
+    with subprocess.Popen(
+        [sys.executable, "-c", program], cwd=project, env=environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        wait_until(lambda: process.poll() is not None or any(temporary.iterdir()), "its first temporary directory")
+        process.send_signal(signal.SIGINT)
+        _, printed = process.communicate()
+    assert (process.returncode, printed.splitlines()[-1]) == (130, "hatch-tensoracle: stopped")
+    assert "Traceback" not in printed
+    assert tree(project) == before
+    assert list(temporary.iterdir()) == []
 
 
 def test_inspect_shows_what_a_wheel_holds(example_wheel: Path, capsys: pytest.CaptureFixture[str]) -> None:
