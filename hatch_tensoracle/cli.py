@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import hatch_tensoracle
-from hatch_tensoracle.errors import BundleError, ConfigurationError, TensoracleError
+from hatch_tensoracle.errors import BundleError, ConfigurationError, LibraryError, TensoracleError
 from hatch_tensoracle.runtime import cache_command
 
 __all__ = ["main"]
@@ -101,9 +101,12 @@ def _inspect_one(path: Path, plugin: str | None) -> Any:
             advised += advice.advise_wheel(path, bundles or {})
         return Finding(path=str(path), bundles=bundles or {}, defects=defects, advice=advised)
     else:
-        with open_regular(path) as stream:
-            bundle, defects = inspection.collect(inspection.check_library(stream, str(path)))
-        advised += advice.advise_file(path)
+        try:
+            with open_regular(path) as stream:
+                bundle, defects = inspection.collect(inspection.check_library(stream, str(path)))
+            advised += advice.advise_file(path)
+        except OSError as error:
+            bundle, defects = None, [LibraryError(f"cannot be read: {error.strerror}", where=str(path))]
     if bundle is not None:
         advised += advice.advise_bundle(bundle, str(path))
     found = {str(path): bundle} if bundle is not None else {}

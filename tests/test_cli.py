@@ -271,11 +271,14 @@ def test_inspect_lists_every_defect_not_only_the_first(output: Path, capsys: pyt
 
 
 def test_inspect_goes_on_after_a_path_with_defects(output: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bad, good = output / "bad.so", output / "flat/libflat.so"
+    bad, unreadable, good = output / "bad.so", output / "pipe.so", output / "flat/libflat.so"
     bad.write_bytes(b"no library")
-    seen = Json(capsys, bad, good, output / "bundle")
-    assert (seen.status, seen.defects) == (1, [["library"], [], []])
-    assert [artifact["path"] for artifact in seen.artifacts] == [str(bad), str(good), str(output / "bundle")]
+    os.mkfifo(unreadable)
+    seen = Json(capsys, bad, unreadable, good, output / "bundle")
+    assert (seen.status, seen.defects) == (1, [["library"], ["library"], [], []])
+    assert [artifact["path"] for artifact in seen.artifacts] == [*map(str, (bad, unreadable, good, output / "bundle"))]
+    (defect,) = seen.artifacts[1]["defects"]
+    assert (defect["where"], defect["cause"]) == (str(unreadable), "cannot be read: is not a regular file")
 
 
 def test_inspect_of_a_path_that_is_not_there_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
