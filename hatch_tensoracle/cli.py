@@ -14,7 +14,7 @@ from typing import Any
 
 import hatch_tensoracle
 from hatch_tensoracle import check_command, tune_command
-from hatch_tensoracle.errors import BundleError, ConfigurationError, TensoracleError
+from hatch_tensoracle.errors import BundleError, ConfigurationError, LibraryError, TensoracleError
 from hatch_tensoracle.runtime import cache_command
 
 __all__ = ["main"]
@@ -22,12 +22,12 @@ __all__ = ["main"]
 _DEFECTS = 1
 _DIFFERENT = 1
 _USAGE = 2
-_BROKEN_PIPE = 128 + signal.SIGPIPE
+_INTERRUPTED, _BROKEN_PIPE = 128 + signal.SIGINT, 128 + signal.SIGPIPE
 """What a shell gives a program that the signal ended."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. Returns 0, 1 if something is wrong with what was looked at or built, 2 for wrong usage."""
+    """Run one command. Returns 0, 1 if what was looked at or built is wrong, 2 for wrong usage, 130 after Ctrl-C."""
     parser = argparse.ArgumentParser(prog="hatch-tensoracle", description=hatch_tensoracle.__doc__)
     parser.add_argument("--version", action="version", version=f"%(prog)s {hatch_tensoracle.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -58,6 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:  # a path that cannot be read or written
         print(f"hatch-tensoracle: {error}", file=sys.stderr)
         return _USAGE
+    except KeyboardInterrupt:
+        print("hatch-tensoracle: stopped", file=sys.stderr)
+        return _INTERRUPTED
     return status
 
 
@@ -102,9 +105,12 @@ def _inspect_one(path: Path, plugin: str | None) -> Any:
             advised += advice.advise_wheel(path, bundles or {})
         return Finding(path=str(path), bundles=bundles or {}, defects=defects, advice=advised)
     else:
-        with open_regular(path) as stream:
-            bundle, defects = inspection.collect(inspection.check_library(stream, str(path)))
-        advised += advice.advise_file(path)
+        try:
+            with open_regular(path) as stream:
+                bundle, defects = inspection.collect(inspection.check_library(stream, str(path)))
+            advised += advice.advise_file(path)
+        except OSError as error:
+            bundle, defects = None, [LibraryError(f"cannot be read: {error.strerror}", where=str(path))]
     if bundle is not None:
         advised += advice.advise_bundle(bundle, str(path))
     found = {str(path): bundle} if bundle is not None else {}

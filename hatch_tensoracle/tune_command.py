@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,9 +11,6 @@ from typing import Any
 from hatch_tensoracle.errors import ConfigurationError
 
 __all__ = ["register", "tune"]
-
-_INTERRUPTED = 128 + signal.SIGINT
-"""What a shell gives a program that Ctrl-C ended."""
 
 
 def register(commands: Any) -> None:
@@ -47,8 +43,8 @@ def tune(*, path: Path, cases: Path, output: Path, plugin: str | None, restart: 
             with _lines() as show:
                 measure(library, bundle, known, output, show, restart=restart, label=label)
         except KeyboardInterrupt:
-            print("stopped; the same command goes on from here", file=sys.stderr)
-            return _INTERRUPTED
+            print("the same command goes on from here", file=sys.stderr)
+            raise
     print(f"wrote {output}")
     return 0
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from helpers.projects import copied, tree
+from helpers.waiting import wait_until
 
 import hatch_tensoracle
 from hatch_tensoracle import Bundle, inspect_wheel
@@ -155,6 +156,29 @@ def test_build_without_a_compiler_fails(
     assert not list(tmp_path.rglob("*.so"))
 
 
+def test_build_that_is_stopped_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+    project, temporary = copied("flat", tmp_path / "flat"), tmp_path / "temporary"
+    before = tree(project)
+    temporary.mkdir()
+    program = """
+import signal, sys
+from hatch_tensoracle.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
+sys.exit(main(["build"]))
+"""
+    environment = {**os.environ, "TENSORACLE_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(temporary)}
+    with subprocess.Popen(
+        [sys.executable, "-c", program], cwd=project, env=environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        wait_until(lambda: process.poll() is not None or any(temporary.iterdir()), "its first temporary directory")
+        process.send_signal(signal.SIGINT)
+        _, printed = process.communicate()
+    assert (process.returncode, printed.splitlines()[-1]) == (130, "hatch-tensoracle: stopped")
+    assert "Traceback" not in printed
+    assert tree(project) == before
+    assert list(temporary.iterdir()) == []
+
+
 def test_inspect_shows_what_a_wheel_holds(example_wheel: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(example_wheel)]) == 0
     text = capsys.readouterr().out
@@ -247,11 +271,14 @@ def test_inspect_lists_every_defect_not_only_the_first(output: Path, capsys: pyt
 
 
 def test_inspect_goes_on_after_a_path_with_defects(output: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bad, good = output / "bad.so", output / "flat/libflat.so"
+    bad, unreadable, good = output / "bad.so", output / "pipe.so", output / "flat/libflat.so"
     bad.write_bytes(b"no library")
-    seen = Json(capsys, bad, good, output / "bundle")
-    assert (seen.status, seen.defects) == (1, [["library"], [], []])
-    assert [artifact["path"] for artifact in seen.artifacts] == [str(bad), str(good), str(output / "bundle")]
+    os.mkfifo(unreadable)
+    seen = Json(capsys, bad, unreadable, good, output / "bundle")
+    assert (seen.status, seen.defects) == (1, [["library"], ["library"], [], []])
+    assert [artifact["path"] for artifact in seen.artifacts] == [*map(str, (bad, unreadable, good, output / "bundle"))]
+    (defect,) = seen.artifacts[1]["defects"]
+    assert (defect["where"], defect["cause"]) == (str(unreadable), "cannot be read: is not a regular file")
 
 
 def test_inspect_of_a_path_that_is_not_there_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

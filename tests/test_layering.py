@@ -32,7 +32,17 @@ LAYERS = {
     "leaves": Layer(
         tuple(
             f"hatch_tensoracle.{name}"
-            for name in ("_blocks", "_decode", "_files", "_paths", "data_types", "errors", "targets", "tuning")
+            for name in (
+                "_blocks",
+                "_decode",
+                "_files",
+                "_interrupts",
+                "_paths",
+                "data_types",
+                "errors",
+                "targets",
+                "tuning",
+            )
         ),
         third_party=("platformdirs",),
     ),
@@ -239,7 +249,7 @@ def test_the_producer_imports_only_neutral_ground() -> None:
     }
     assert used <= {
         *("bundle", "code_checks", "data_types", "elf", "errors", "ptx", "targets", "tuning"),
-        *("_files", "_paths", "_process"),
+        *("_files", "_interrupts", "_paths", "_process"),
     }
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from hatch_tensoracle._interrupts import interrupting
 from hatch_tensoracle.runtime.distribution import distribution_of
 
 __all__ = ["watched"]
@@ -24,7 +23,7 @@ def watched(config: Any, *, show: bool | None = None) -> Iterator[None]:
     monitor = _monitor(distribution_of(config).module, phases)
     config.progress_monitor = monitor
     try:
-        with phases.shown(show), _interrupting(phases.cancel):
+        with phases.shown(show), interrupting(phases.cancel):
             yield
     finally:
         config.progress_monitor = None
@@ -100,29 +99,3 @@ def _monitor(trt: Any, phases: _Phases) -> Any:
             return bool(guarded(phases.step, phase_name, step))
 
     return Monitor()
-
-
-@contextlib.contextmanager
-def _interrupting(cancel: Callable[[], None]) -> Iterator[None]:
-    """Have Ctrl-C call `cancel` meanwhile, and raise KeyboardInterrupt afterwards.
-
-    Python's own handler would raise it in the middle of a callback of TensorRT's.
-    """
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    interrupted = False
-
-    def interrupt(_number: int, _frame: object) -> None:
-        nonlocal interrupted
-        interrupted = True
-        cancel()
-
-    previous = signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)
-    if interrupted:
-        raise KeyboardInterrupt

@@ -107,8 +107,9 @@ def produce(  # noqa: PLR0913 - the options
     cache = CubinCache(toolchain)
     elsewhere = partial(compile_elsewhere, ptxas=ptxas, versions=toolchain.versions, digest=compiler_digest())
     with (
-        replaced_directory(directory) as fresh,
+        # First, as nothing is interrupted inside of it: the directory does not stay half removed.
         WorkerPool(min(len(tasks), jobs or _cores())) if executor is None else nullcontext(executor) as pool,
+        replaced_directory(directory) as fresh,
     ):
         compiled = compile_all(tasks, pool, cache, progress, compile_job if executor is None else elsewhere)
         files = {

@@ -19,7 +19,9 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
+
+from hatch_tensoracle._interrupts import interrupting
 
 __all__ = ["PrintedError", "WorkerDiedError", "WorkerPool", "serve"]
 
@@ -49,6 +51,8 @@ class WorkerPool(Executor):
         for worker in self._workers:
             self._idle.put(worker)
         self._threads = ThreadPoolExecutor(max_workers, thread_name_prefix="tensoracle")
+        self._interrupts = contextlib.ExitStack()
+        self._is_interrupted = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run `fn` in a worker.
@@ -61,15 +65,33 @@ class WorkerPool(Executor):
     def _call(self, fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
         worker = self._idle.get()
         try:
-            return worker.call(fn, args, kwargs)
+            if not self._is_interrupted:
+                return worker.call(fn, args, kwargs)
+        except WorkerDiedError:
+            if not self._is_interrupted:
+                raise
         finally:
             self._idle.put(worker)
+        raise KeyboardInterrupt
+
+    def _interrupt(self) -> None:
+        self._is_interrupted = True
+        for worker in self._workers:
+            worker.end()
+
+    def __enter__(self) -> Self:
+        """Have Ctrl-C end the workers meanwhile: KeyboardInterrupt is what tasks raise then, and the block's end."""
+        self._interrupts.enter_context(interrupting(self._interrupt))
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """End the workers; after an error, such as a keyboard interrupt, without waiting for their tasks."""
-        self.shutdown(cancel_futures=error is not None)
+        try:
+            self.shutdown(cancel_futures=error is not None)
+        finally:
+            self._interrupts.__exit__(kind, error, traceback)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - inherited
         """End the workers once their tasks are done; with `cancel_futures`, at once."""
@@ -110,12 +132,18 @@ class _Worker:
             raise PrintedError(printed)
         return result  # type: ignore[no-any-return]
 
-    def kill(self) -> None:
+    def end(self) -> None:
+        """Kill its process, if there is one, and the next one too. It takes no lock, so signal handlers may."""
         self._is_killed = True
         process = self._process
         if process is not None:
             with contextlib.suppress(ProcessLookupError):  # it ended by itself
                 os.killpg(process.pid, signal.SIGKILL)  # with the assembler that it may have started
+
+    def kill(self) -> None:
+        self.end()
+        process = self._process
+        if process is not None:
             process.wait()
 
     def close(self) -> None:

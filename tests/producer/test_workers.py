@@ -146,6 +146,35 @@ def test_an_error_ends_a_worker_that_is_only_being_started(monkeypatch: pytest.M
     assert isinstance(future.exception(), WorkerDiedError)
 
 
+@pytest.mark.parametrize("is_waited_for", [True, False])
+def test_interrupts_end_the_pool_and_none_disturbs_the_end(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch, *, is_waited_for: bool
+) -> None:
+    close = _Worker.close
+
+    def interrupted(worker: _Worker) -> None:
+        signal.raise_signal(signal.SIGINT)
+        close(worker)
+
+    monkeypatch.setattr(_Worker, "close", interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
+    try:
+        with pytest.raises(KeyboardInterrupt), WorkerPool(2) as pool:  # noqa: PT012 - the error is raised inside
+            futures = [pool.submit(subprocess.call, ["sleep", "1000"]) for _ in range(6)]
+            wait_until(lambda: len(sleeping(temporary)) == 2, "two tasks at work")
+            children = sleeping(temporary)
+            for _ in range(2):
+                signal.raise_signal(signal.SIGINT)
+            if is_waited_for:
+                futures[0].result()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert all(future.cancelled() or isinstance(future.exception(), KeyboardInterrupt) for future in futures)
+    wait_until(lambda: not any(map(is_running, children)), "the end of what the workers had started")
+    assert list(temporary.iterdir()) == []
+
+
 def sleeping(directory: Path) -> list[int]:
     """Processes called sleep that run below the directory."""
     found = []
