@@ -17,6 +17,7 @@ from hatch_tensoracle.runtime.distribution import distribution
 from hatch_tensoracle.runtime.errors import GpuError
 from hatch_tensoracle.runtime.gpu import current_gpu
 from hatch_tensoracle.runtime.kernel_cache_file import KernelCacheFile
+from hatch_tensoracle.runtime.values import checked_path
 
 __all__ = ["RuntimeCache"]
 
@@ -33,7 +34,7 @@ class RuntimeCache:
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, autosave_on_del: bool = False) -> None:
         """Without a path it is in memory only. With `autosave_on_del` it is saved when it goes, and at exit."""
-        self._kernels = _Kernels(None if path is None else Path(os.fsdecode(path)))
+        self._kernels = _Kernels(None if path is None else Path(checked_path("RuntimeCache: path", path)))
         self._autosave = autosave_on_del
         if autosave_on_del:
             self.save_when_gone(self)

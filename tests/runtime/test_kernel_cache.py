@@ -188,6 +188,11 @@ def test_a_text_stream_is_refused(opened_rtx: Opener) -> None:
     assert live(cache).kernels == {"k", OWN}
 
 
+def test_a_cache_s_path_is_one() -> None:
+    with pytest.raises(TypeError, match="RuntimeCache: path must be a path, not 3"):
+        RuntimeCache(3)  # type: ignore[arg-type]
+
+
 def test_a_cache_without_a_file_is_saved_to_streams_only(opened_rtx: Opener) -> None:
     cache = RuntimeCache()
     assert cache.load() == 0
