@@ -468,9 +468,24 @@ def test_other_settings_mean_other_graphs(opened_rtx: Opener) -> None:
     assert graphs.statistics.captures == 2
     with runtime_config(execution, cuda_graph_strategy="whole_graph_capture"):
         for _ in range(2):
-            with pytest.raises(ExecutionError, match="TensorRT-RTX has graphs of its own"):
+            with pytest.raises(ExecutionError, match="with which TensorRT-RTX has graphs of its own"):
                 graphs.enqueue(AT, stream=STREAM)
     graphs.enqueue(AT, stream=STREAM)
+
+
+def test_graphs_are_tensorrt_rtx_s_own_or_captured_here(opened_rtx: Opener) -> None:
+    execution = EngineExecution(opened_rtx(**FIXED))
+    with runtime_config(execution, cuda_graph_strategy="whole_graph_capture"):
+        with pytest.raises(ExecutionError) as caught:
+            enable_cudagraphs(execution)
+        with enable_cudagraphs(execution, "whole_graph_capture") as same:
+            same.enqueue(AT, stream=STREAM)
+        execution.enqueue(AT, stream=STREAM)
+    assert contexts() == 1
+    assert str(caught.value) == (
+        "no CUDA graph: cuda_graph_strategy is 'whole_graph_capture' in runtime_settings, with which TensorRT-RTX has "
+        "graphs of its own: use the execution itself there, or leave the setting at 'disabled'"
+    )
 
 
 AGAIN = "executed without CUDA graphs, by another context .*: call set_input_shapes again"
@@ -543,7 +558,7 @@ def test_a_strategy_is_tensorrt_rtx_s_own_for_the_block(opened_rtx: Opener) -> N
             execution.enqueue(AT, stream=STREAM)
         assert contexts() == 1
         assert execution.runtime_settings.cuda_graph_strategy == "whole_graph_capture"
-        with pytest.raises(ExecutionError, match="TensorRT-RTX has graphs of its own"):
+        with pytest.raises(ExecutionError, match="with which TensorRT-RTX has graphs of its own"):
             enable_cudagraphs(execution)
     assert steps() == ["execute_async_v3"] * 3  # nothing is captured here
     assert execution.runtime_settings == RuntimeSettings()
