@@ -79,14 +79,20 @@ class RuntimeCache:
         return self._kernels.add(bytes(data))
 
     def save(self, stream: BinaryIO | None = None) -> int:
-        """Write to a binary stream, or to the file, and return how many bytes: 0 if there is nothing new.
+        """Write to a binary stream, or to the file, and return how many bytes: 0 if there is nothing, or nothing new.
 
-        The file is written whole, durably, and by one process at a time, with what others have saved meanwhile. An
-        error is logged, not raised. Raises ValueError for a cache in memory only that is given no stream, TypeError for
-        a text stream, and what else the stream raises.
+        A stream gets all there is: before the first use what was loaded, unless that was several, which only TensorRT
+        can make one. The file is written whole, durably, and by one process at a time, with what others have saved
+        meanwhile; an error is logged, not raised. Raises ValueError for a cache in memory only that is given no stream,
+        and for several that were loaded, TypeError for a text stream, and what else the stream raises.
         """
         if stream is not None:
-            data = self._kernels.serialized()
+            contents = self._kernels.contents()
+            if len(contents) > 1:
+                raise ValueError(
+                    f"the runtime cache holds {len(contents)} that were loaded: save it after its first use"
+                )
+            data = b"".join(contents)
             try:
                 stream.write(data)
             except TypeError as error:
