@@ -62,7 +62,9 @@ def enable_cudagraphs(
     TypeError and ValueError for wrong options.
     """
     if not isinstance(execution, EngineExecution):
-        raise TypeError(f"enable_cudagraphs takes an execution, as handle.create_execution() makes, not {execution!r}")
+        raise TypeError(
+            f"enable_cudagraphs takes an execution, as handle.create_execution() makes, not {type(execution).__name__}"
+        )
     if cuda_graph_strategy is None:
         return CudaGraphs(execution, limit=limit, pad_to=pad_to, fallback=fallback)
     check_choice("enable_cudagraphs: cuda_graph_strategy", cuda_graph_strategy, CudaGraphStrategy)
