@@ -151,10 +151,13 @@ class HookConfig:
             named = [("include-directories", directory) for directory in library.include_directories]
             missing += [(option, directory) for option, directory in named if not (root / directory).is_dir()]
             for option, file in missing:
-                raise ConfigurationError(
-                    _option(option, f"names {file!r}, which is not in {root}"),
-                    remedy="Paths are relative to pyproject.toml; is the file left out of the sdist?",
-                )
+                remedy = "Paths are relative to pyproject.toml; is the file left out of the sdist?"
+                if option == "ptxas":
+                    remedy = (
+                        "It is the path of a ptxas, relative to pyproject.toml or absolute. That of a version: pip "
+                        "install --no-deps --target DIRECTORY nvidia-cuda-nvcc==VERSION puts it below DIRECTORY."
+                    )
+                raise ConfigurationError(_option(option, f"names {file!r}, which is not in {root}"), remedy=remedy)
 
 
 _OF_LIBRARIES = tuple(option_name(field.name) for field in fields(LibraryConfig))

@@ -339,6 +339,12 @@ def test_an_assembler_or_include_directory_that_is_missing_is_named(
         HookConfig.from_table({**FLAT, option: value}).check_files(project)
 
 
+def test_a_version_is_no_assembler(project: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"Option `ptxas` .* names '13\.0\.88', which is not in") as caught:
+        HookConfig.from_table({**FLAT, "ptxas": "13.0.88"}).check_files(project)
+    assert caught.value.remedy.startswith("It is the path of a ptxas")
+
+
 def test_a_directory_is_no_source_file(project: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"names 'src', which is not"):
         HookConfig.from_table({**FLAT, "sources": ["src"]}).check_files(project)

@@ -280,6 +280,7 @@ HEAVY = {"triton", "torch", "tensorrt", "tensorrt_rtx", "hatchling", "numpy", "r
         pytest.param("from hatch_tensoracle import Bundle, BundleError, TensoracleError", set(), id="the manifest"),
         pytest.param("from hatch_tensoracle import inspect_bundle", {"zipfile"}, id="inspection"),
         pytest.param("import hatch_tensoracle.runtime", set(), id="the runtime"),
+        pytest.param("from hatch_tensoracle.runtime import *", set(), id="the runtime's names"),
         pytest.param("import hatch_tensoracle.convert", {"zipfile"}, id="the converter"),
         pytest.param("import hatch_tensoracle.hooks", {"hatchling", "zipfile"}, id="the hook"),
     ],

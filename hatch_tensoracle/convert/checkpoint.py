@@ -21,6 +21,7 @@ _LEAST_ENTRY = 50
 _INT64 = 64
 _LINE = 100
 """Characters of a name that are shown."""
+_DAMAGED_REMEDY = "It is empty, cut off, damaged, or not what torch.save writes: save or copy it again."
 _REMEDY = "Save the mapping of names to tensors alone, such as model.state_dict()."
 
 
@@ -60,9 +61,9 @@ def _load(torch: Any, file: Path) -> Any:
     except pickle.UnpicklingError as error:
         raise CheckpointError(_refusal(error), file=str(file), remedy=_REMEDY) from error
     except Exception as error:  # a damaged file leads to any of them
-        text = str(error).partition("\n")[0][:300] or "no reason given"
-        cause = f"torch cannot read it as a checkpoint: {type(error).__name__}: {text}"
-        raise CheckpointError(cause, file=str(file)) from error
+        text = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]}".rstrip(": ")
+        cause = f"torch cannot read it as a checkpoint: {text}"
+        raise CheckpointError(cause, file=str(file), remedy=_DAMAGED_REMEDY) from error
 
 
 def _can_be_mapped(file: Path) -> bool:

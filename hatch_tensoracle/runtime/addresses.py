@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from typing import SupportsIndex
 
-from hatch_tensoracle.runtime.values import checked_integer, checked_sequence
+from hatch_tensoracle.runtime.values import checked_integer, checked_sequence, not_by_name
 
 __all__ = [
     "check_places",
@@ -28,6 +28,10 @@ def checked_addresses(names: Iterable[str], addresses: Mapping[str, SupportsInde
             address = addresses[name]
         except KeyError:
             raise wrong_names("addresses", addresses, names) from None
+        except TypeError:
+            if isinstance(addresses, Mapping):
+                raise
+            raise not_by_name("addresses", addresses) from None
         # The usual case without a call: this is on the way to every enqueue.
         is_plain = type(address) is int and 0 < address < _END
         found[name] = address if is_plain else checked_address(f"tensor {name!r}", address)

@@ -15,6 +15,7 @@ from hatch_tensoracle.runtime.array_library import ArrayLibrary, library_of
 from hatch_tensoracle.runtime.engine_tensors import EngineTensor
 from hatch_tensoracle.runtime.execution import EngineExecution
 from hatch_tensoracle.runtime.gpu import current_device
+from hatch_tensoracle.runtime.values import not_by_name
 
 __all__ = ["DevicePointer", "execute_on_arrays"]
 
@@ -28,11 +29,8 @@ def execute_on_arrays(
     tensors = execution.tensors
     names = [name for name, tensor in tensors.items() if tensor.is_input]
     outputs = [name for name, tensor in tensors.items() if not tensor.is_input]
+    _check_names(inputs, {} if out is None else out, names, outputs)
     results = dict(out or {})
-    if inputs.keys() != set(names):
-        raise wrong_names("inputs", inputs, names)
-    if not results.keys() <= set(outputs):
-        raise wrong_names("out", results, outputs)
     for tensor in tensors.values():
         _type(tensor)  # before anything is enqueued
     placed = {name: _place(execution, name, inputs[name]) for name in names if not tensors[name].is_shape_tensor}
@@ -62,6 +60,16 @@ def execute_on_arrays(
         used = memory[: math.prod(shape) * tensors[name].dtype.itemsize]
         results[name] = growing.library.reinterpret(used, shape, _type(tensors[name]))
     return {name: results[name] if name in results else _other_result(execution, name) for name in outputs}
+
+
+def _check_names(inputs: Mapping[str, Any], out: Mapping[str, Any], names: list[str], outputs: list[str]) -> None:
+    for what, given in (("inputs", inputs), ("out", out)):
+        if not hasattr(given, "keys"):
+            raise not_by_name(what, given)
+    if inputs.keys() != set(names):
+        raise wrong_names("inputs", inputs, names)
+    if not out.keys() <= set(outputs):
+        raise wrong_names("out", out, outputs)
 
 
 @dataclass(slots=True)

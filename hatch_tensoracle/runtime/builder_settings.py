@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from hatch_tensoracle.runtime.values import check_choice, checked_integer
+from hatch_tensoracle.runtime.values import check_choice, checked_integer, checked_path
 
 __all__ = ["BuilderSettings", "HardwareCompatibility", "refuse_moved_options", "refuse_options"]
 
@@ -81,7 +81,7 @@ class BuilderSettings:
             if self.optimization_level not in _LEVELS:
                 raise ValueError(f"BuilderSettings: optimization_level is {self.optimization_level}, must be 0 to 5")
         if self.timing_cache is not None:
-            self._set("timing_cache", os.fsdecode(self.timing_cache))
+            self._set("timing_cache", checked_path("BuilderSettings: timing_cache", self.timing_cache))
         check_choice("BuilderSettings: hardware_compatibility", self.hardware_compatibility, HardwareCompatibility)
         self._set("compute_capabilities", _compute_capabilities(self.compute_capabilities))
 

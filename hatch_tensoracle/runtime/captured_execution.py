@@ -57,7 +57,10 @@ def refusals(execution: EngineExecution) -> Iterator[str]:
     settings = execution.runtime_settings
     if execution.distribution.name == "tensorrt_rtx":
         if settings.cuda_graph_strategy != "disabled":
-            yield "cuda_graph_strategy is set, and TensorRT-RTX has graphs of its own: one or the other"
+            yield (
+                f"cuda_graph_strategy is {settings.cuda_graph_strategy!r} in runtime_settings, with which TensorRT-RTX "
+                "has graphs of its own: use the execution itself there, or leave the setting at 'disabled'"
+            )
         if settings.dynamic_shapes_kernel_specialization_strategy == "lazy" and execution.context.shapes.ranged:
             yield (
                 "TensorRT-RTX replaces kernels of dynamic shapes in the background: set "

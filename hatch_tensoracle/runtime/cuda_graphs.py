@@ -61,6 +61,10 @@ def enable_cudagraphs(
     Raises ExecutionError, a RuntimeError, for a strategy where TensorRT has none, and for what cannot be captured;
     TypeError and ValueError for wrong options.
     """
+    if not isinstance(execution, EngineExecution):
+        raise TypeError(
+            f"enable_cudagraphs takes an execution, as handle.create_execution() makes, not {type(execution).__name__}"
+        )
     if cuda_graph_strategy is None:
         return CudaGraphs(execution, limit=limit, pad_to=pad_to, fallback=fallback)
     check_choice("enable_cudagraphs: cuda_graph_strategy", cuda_graph_strategy, CudaGraphStrategy)
@@ -70,7 +74,9 @@ def enable_cudagraphs(
             f"{execution.distribution}: leave it out, and graphs are captured here"
         )
     if pad_to is not None or fallback or limit != _LIMIT:
-        raise ValueError("enable_cudagraphs: with a strategy the graphs are TensorRT-RTX's: limit, pad_to and fallback")
+        raise ValueError(
+            "enable_cudagraphs: with a strategy the graphs are TensorRT-RTX's: leave out limit, pad_to and fallback"
+        )
     return runtime_config(execution, cuda_graph_strategy=cuda_graph_strategy)
 
 
@@ -101,7 +107,7 @@ class CudaGraphs:
         self.allocators: Mapping[str, OutputAllocator] = {}
         """None: what they give, a graph would not know."""
         self._execution, self._fallback = execution, fallback
-        self._padded = padded_axes(pad_to or {}, self.tensors)
+        self._padded = padded_axes({} if pad_to is None else pad_to, self.tensors)
         self._pool: GraphPool[GraphKey, CapturedExecution] = GraphPool(limit, fallback=fallback)
         weakref.finalize(self, self._pool.clear)
         self._use = SoleUse()

@@ -13,6 +13,7 @@ from hatch_tensoracle.runtime.execution_context import ExecutionContext, OpenEng
 from hatch_tensoracle.runtime.output_allocator import Allocate
 from hatch_tensoracle.runtime.settings import RuntimeSettings
 from hatch_tensoracle.runtime.settings_slot import SettingsSlot
+from hatch_tensoracle.runtime.values import not_by_name
 
 __all__ = ["EngineExecution"]
 
@@ -97,7 +98,10 @@ class EngineExecution:
         ExecutionError nothing can be enqueued until a call succeeds.
         """
         with self.context.in_use() as context:
-            is_plain = profile is None and all(type(shape) is tuple for shape in shapes.values())
+            try:
+                is_plain = profile is None and all(type(shape) is tuple for shape in shapes.values())
+            except AttributeError:
+                raise not_by_name("shapes", shapes) from None
             # The usual case for arrays, without a call for each extent. True and 1.0 are equal to 1.
             if (
                 is_plain
@@ -177,6 +181,8 @@ class EngineExecution:
         """
         if addresses is not None and stream is None:
             raise ValueError("warm_up needs the stream to enqueue on")
+        if isinstance(shapes, Mapping):
+            raise TypeError(f"warm_up: shapes must be a sequence, of mappings by tensor name: [{shapes!r}]")
         with self.context.in_use():
             pass  # the context is made
         for each in shapes:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from hatch_tensoracle.runtime.engine_tensors import EngineTensor
+from hatch_tensoracle.runtime.values import checked_integers, not_by_name
 
 __all__ = ["GraphKey", "least_larger", "padded_axes"]
 
@@ -29,14 +30,19 @@ class GraphKey(NamedTuple):
 
 
 def padded_axes(pad_to: Mapping[str, Sequence[int]], tensors: Mapping[str, EngineTensor]) -> Axes:
-    """Return the axes by input. Raises ValueError for one that does not vary."""
-    for name, axes in pad_to.items():
+    """Return the axes by input. Raises TypeError, and ValueError for one that does not vary."""
+    if not isinstance(pad_to, Mapping):
+        raise not_by_name("enable_cudagraphs: pad_to", pad_to)
+    padded = {
+        name: checked_integers(f"enable_cudagraphs: pad_to: axes of {name!r}", axes) for name, axes in pad_to.items()
+    }
+    for name, axes in padded.items():
         tensor = tensors.get(name)
         is_input = tensor is not None and tensor.is_input
         varying = [axis for axis, extent in enumerate(tensor.shape) if extent == -1] if tensor and is_input else []
         if not set(axes) <= set(varying) or not is_input:
             raise ValueError(f"enable_cudagraphs: pad_to: axes {list(axes)} of {name!r} do not vary: {varying} do")
-    return {name: frozenset(axes) for name, axes in pad_to.items()}
+    return {name: frozenset(axes) for name, axes in padded.items()}
 
 
 def least_larger(key: GraphKey, others: Iterable[GraphKey], axes: Axes) -> GraphKey:

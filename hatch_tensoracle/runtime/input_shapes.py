@@ -9,7 +9,7 @@ from typing import Any, SupportsIndex
 from hatch_tensoracle.runtime.addresses import checked_shape, wrong_names
 from hatch_tensoracle.runtime.engine_tensors import EngineTensor, fits, read_profiles
 from hatch_tensoracle.runtime.errors import ExecutionError
-from hatch_tensoracle.runtime.values import checked_integer
+from hatch_tensoracle.runtime.values import checked_integer, not_by_name
 
 __all__ = ["InputShapes"]
 
@@ -57,7 +57,11 @@ class InputShapes:
         self, shapes: Mapping[str, Sequence[SupportsIndex]], profile: int | None
     ) -> tuple[Mapping[str, Shape], int]:
         """Return the shapes of all inputs and the profile for them. Raises TypeError or ValueError by the input."""
-        unknown = [name for name in shapes if name not in self.ranged and name not in self._fixed]
+        try:
+            names = shapes.keys()
+        except AttributeError:
+            raise not_by_name("shapes", shapes) from None
+        unknown = [name for name in names if name not in self.ranged and name not in self._fixed]
         if unknown or any(name not in shapes for name in self.ranged):
             raise wrong_names("shapes", {name: 0 for name in shapes if name not in self._fixed}, self.ranged)
         wanted = self._fixed | {name: checked_shape(name, shape) for name, shape in shapes.items()}

@@ -17,6 +17,7 @@ from hatch_tensoracle.runtime.distribution import distribution
 from hatch_tensoracle.runtime.errors import GpuError
 from hatch_tensoracle.runtime.gpu import current_gpu
 from hatch_tensoracle.runtime.kernel_cache_file import KernelCacheFile
+from hatch_tensoracle.runtime.values import checked_path
 
 __all__ = ["RuntimeCache"]
 
@@ -33,7 +34,7 @@ class RuntimeCache:
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, autosave_on_del: bool = False) -> None:
         """Without a path it is in memory only. With `autosave_on_del` it is saved when it goes, and at exit."""
-        self._kernels = _Kernels(None if path is None else Path(os.fsdecode(path)))
+        self._kernels = _Kernels(None if path is None else Path(checked_path("RuntimeCache: path", path)))
         self._autosave = autosave_on_del
         if autosave_on_del:
             self.save_when_gone(self)
@@ -78,14 +79,20 @@ class RuntimeCache:
         return self._kernels.add(bytes(data))
 
     def save(self, stream: BinaryIO | None = None) -> int:
-        """Write to a binary stream, or to the file, and return how many bytes: 0 if there is nothing new.
+        """Write to a binary stream, or to the file, and return how many bytes: 0 if there is nothing, or nothing new.
 
-        The file is written whole, durably, and by one process at a time, with what others have saved meanwhile. An
-        error is logged, not raised. Raises ValueError for a cache in memory only that is given no stream, TypeError for
-        a text stream, and what else the stream raises.
+        A stream gets all there is: before the first use what was loaded, unless that was several, which only TensorRT
+        can make one. The file is written whole, durably, and by one process at a time, with what others have saved
+        meanwhile; an error is logged, not raised. Raises ValueError for a cache in memory only that is given no stream,
+        and for several that were loaded, TypeError for a text stream, and what else the stream raises.
         """
         if stream is not None:
-            data = self._kernels.serialized()
+            contents = self._kernels.contents()
+            if len(contents) > 1:
+                raise ValueError(
+                    f"the runtime cache holds {len(contents)} that were loaded: save it after its first use"
+                )
+            data = b"".join(contents)
             try:
                 stream.write(data)
             except TypeError as error:

@@ -80,7 +80,8 @@ def plugin_library(package: str, name: str | None = None) -> Path:
     except ModuleNotFoundError:  # the package above it
         spec = None
     if spec is None:
-        raise PluginLibraryError(f"package {package!r} is not installed", remedy="Install its wheel.")
+        hint = f"Name it as `import` does: {package.replace('-', '_')!r}. " if "-" in package else ""
+        raise PluginLibraryError(f"package {package!r} is not installed", remedy=f"{hint}Install its wheel.")
     manifests = {
         manifest
         for place in spec.submodule_search_locations or ()

@@ -20,7 +20,7 @@ SpecializationStrategy = Literal["lazy", "eager", "none"]
 class RuntimeSettings:
     """What TensorRT-RTX samples when an execution context is made. `tensorrt` has none of it: there nothing changes.
 
-    Raises ValueError for a value that is none, TypeError for a name that is none.
+    Raises ValueError for a value that is none, TypeError for a name that is none and a cache of another type.
     """
 
     cuda_graph_strategy: CudaGraphStrategy = "disabled"

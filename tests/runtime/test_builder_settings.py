@@ -21,6 +21,7 @@ from hatch_tensoracle.runtime.builder_settings import refuse_options
         ({"workspace_limit": True}, TypeError, "workspace_limit must be an integer, not True"),
         ({"optimization_level": 6}, ValueError, "optimization_level is 6, must be 0 to 5"),
         ({"hardware_compatibility": "all"}, ValueError, "must be one of none, ampere_plus, same_compute_capability"),
+        ({"timing_cache": 3}, TypeError, "BuilderSettings: timing_cache must be a path, not 3"),
         ({"compute_capabilities": "sm89"}, TypeError, "must be a sequence of names"),
         ({"compute_capabilities": ["8.9"]}, ValueError, "'8.9' is not like 'sm89'"),
         ({"compute_capabilities": ["sm89", "sm89"]}, ValueError, "each once"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -289,6 +290,23 @@ def test_shapes_without_a_graph_are_padded_where_the_author_says_so(opened: Open
         graphs({"x": DevicePointer(256, (5, 2), "fp32")}, stream=STREAM)
 
 
+def test_axes_are_sequences_of_integers_by_input(opened: Opener) -> None:
+    execution = EngineExecution(opened(x=X, y=Y))
+    cases: list[tuple[Any, str]] = [
+        ({"x": 0}, "pad_to: axes of 'x' must be a sequence of integers, not 0"),
+        ({"x": [0.0]}, "pad_to: axes of 'x' must be an integer, not 0.0"),
+        ([0], "pad_to must be a mapping by tensor name, not [0]"),
+    ]
+    for pad_to, message in cases:
+        with pytest.raises(TypeError, match=re.escape(message)):
+            enable_cudagraphs(execution, pad_to=pad_to)
+
+
+def test_a_handle_is_no_execution(opened: Opener) -> None:
+    with pytest.raises(TypeError, match=r"takes an execution, as handle\.create_execution\(\) makes, not EngineHandle"):
+        enable_cudagraphs(opened(x=X, y=Y))
+
+
 @pytest.mark.parametrize("pad_to", [{"x": [1]}, {"y": [0]}, {"z": [0]}])
 def test_only_axes_that_vary_are_padded(opened: Opener, pad_to: Any) -> None:
     with pytest.raises(ValueError, match=r"pad_to: axes .* do not vary"):
@@ -450,9 +468,24 @@ def test_other_settings_mean_other_graphs(opened_rtx: Opener) -> None:
     assert graphs.statistics.captures == 2
     with runtime_config(execution, cuda_graph_strategy="whole_graph_capture"):
         for _ in range(2):
-            with pytest.raises(ExecutionError, match="TensorRT-RTX has graphs of its own"):
+            with pytest.raises(ExecutionError, match="with which TensorRT-RTX has graphs of its own"):
                 graphs.enqueue(AT, stream=STREAM)
     graphs.enqueue(AT, stream=STREAM)
+
+
+def test_graphs_are_tensorrt_rtx_s_own_or_captured_here(opened_rtx: Opener) -> None:
+    execution = EngineExecution(opened_rtx(**FIXED))
+    with runtime_config(execution, cuda_graph_strategy="whole_graph_capture"):
+        with pytest.raises(ExecutionError) as caught:
+            enable_cudagraphs(execution)
+        with enable_cudagraphs(execution, "whole_graph_capture") as same:
+            same.enqueue(AT, stream=STREAM)
+        execution.enqueue(AT, stream=STREAM)
+    assert contexts() == 1
+    assert str(caught.value) == (
+        "no CUDA graph: cuda_graph_strategy is 'whole_graph_capture' in runtime_settings, with which TensorRT-RTX has "
+        "graphs of its own: use the execution itself there, or leave the setting at 'disabled'"
+    )
 
 
 AGAIN = "executed without CUDA graphs, by another context .*: call set_input_shapes again"
@@ -525,7 +558,7 @@ def test_a_strategy_is_tensorrt_rtx_s_own_for_the_block(opened_rtx: Opener) -> N
             execution.enqueue(AT, stream=STREAM)
         assert contexts() == 1
         assert execution.runtime_settings.cuda_graph_strategy == "whole_graph_capture"
-        with pytest.raises(ExecutionError, match="TensorRT-RTX has graphs of its own"):
+        with pytest.raises(ExecutionError, match="with which TensorRT-RTX has graphs of its own"):
             enable_cudagraphs(execution)
     assert steps() == ["execute_async_v3"] * 3  # nothing is captured here
     assert execution.runtime_settings == RuntimeSettings()
@@ -557,5 +590,5 @@ def test_wrong_options_are_refused(opened: Opener, opened_rtx: Opener) -> None:
             enable_cudagraphs(execution, "yes")  # type: ignore[call-overload]
         with pytest.raises(ValueError, match="limit is 0, must be at least 1"):
             enable_cudagraphs(execution, limit=0)
-    with pytest.raises(ValueError, match="with a strategy the graphs are TensorRT-RTX's"):
+    with pytest.raises(ValueError, match="with a strategy the graphs are TensorRT-RTX's: leave out limit, pad_to"):
         enable_cudagraphs(rtx, "whole_graph_capture", fallback=True)  # type: ignore[call-overload]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import threading
 import weakref
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np  # noqa: TID253 - whose integers callers hand over
 import pytest
 
-from hatch_tensoracle.runtime import ExecutionError
+from hatch_tensoracle.runtime import ExecutionError, enable_cudagraphs
 from hatch_tensoracle.runtime.execution import EngineExecution
 from runtime import stand_in
 from runtime.conftest import Opener
@@ -237,6 +238,22 @@ def test_every_tensor_has_exactly_one_address(ready: EngineExecution, addresses:
     with pytest.raises(ValueError, match=message):
         ready.enqueue(addresses, stream=0)
     assert JOURNAL == []
+
+
+@pytest.mark.parametrize("wrong", [[256, 512, 768], 256, "x"], ids=repr)
+def test_what_is_no_mapping_by_name_is_named(ready: EngineExecution, wrong: Any) -> None:
+    calls: dict[str, Callable[[], object]] = {
+        "addresses": lambda: ready.enqueue(wrong, stream=0),
+        "shapes": lambda: ready.set_input_shapes(wrong),
+        "inputs": lambda: ready(wrong, stream=0),
+        "out": lambda: ready({"x": None, "fixed": None}, out=wrong, stream=0),
+    }
+    for what, call in calls.items():
+        with pytest.raises(TypeError, match=re.escape(f"{what} must be a mapping by tensor name, not {wrong!r}")):
+            call()
+    graphs = enable_cudagraphs(ready)
+    with pytest.raises(TypeError, match=re.escape(f"shapes must be a mapping by tensor name, not {wrong!r}")):
+        graphs.set_input_shapes(wrong)
 
 
 @pytest.mark.parametrize(
@@ -690,6 +707,12 @@ def test_warming_up_makes_the_context_and_infers(execution: EngineExecution) -> 
         "infer_shapes",
     ]
     assert execution.get_tensor_shape("x") == (8, 2)
+
+
+def test_warming_up_takes_several_shapes(execution: EngineExecution) -> None:
+    shapes: Any = {"x": (4, 2)}
+    with pytest.raises(TypeError, match=re.escape("must be a sequence, of mappings by tensor name: [{'x': (4, 2)}]")):
+        execution.warm_up(shapes)
 
 
 def test_warming_up_executes_on_the_caller_s_buffers(execution: EngineExecution) -> None:

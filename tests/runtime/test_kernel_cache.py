@@ -188,6 +188,11 @@ def test_a_text_stream_is_refused(opened_rtx: Opener) -> None:
     assert live(cache).kernels == {"k", OWN}
 
 
+def test_a_cache_s_path_is_one() -> None:
+    with pytest.raises(TypeError, match="RuntimeCache: path must be a path, not 3"):
+        RuntimeCache(3)  # type: ignore[arg-type]
+
+
 def test_a_cache_without_a_file_is_saved_to_streams_only(opened_rtx: Opener) -> None:
     cache = RuntimeCache()
     assert cache.load() == 0
@@ -195,6 +200,20 @@ def test_a_cache_without_a_file_is_saved_to_streams_only(opened_rtx: Opener) -> 
     executed(opened_rtx, cache)
     with pytest.raises(ValueError, match="in memory only: give the stream"):
         cache.save()
+
+
+def test_what_was_loaded_can_be_saved_before_the_first_use(opened_rtx: Opener) -> None:
+    cache, stream = RuntimeCache(), io.BytesIO()
+    cache.load(io.BytesIO(blob("a")))
+    assert cache.save(stream) == len(blob("a"))
+    assert stream.getvalue() == blob("a")
+    cache.load(io.BytesIO(blob("b")))
+    with pytest.raises(ValueError, match="holds 2 that were loaded: save it after its first use"):
+        cache.save(stream)
+    executed(opened_rtx, cache)
+    stream = io.BytesIO()
+    cache.save(stream)
+    assert stream.getvalue() == blob("a", "b", OWN)
 
 
 def test_the_cache_outlives_the_context(opened_rtx: Opener) -> None:

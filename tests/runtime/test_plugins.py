@@ -297,6 +297,11 @@ def test_a_package_that_is_not_installed_is_named(name: str) -> None:
         plugin_library(name)
 
 
+def test_a_distribution_s_name_is_to_be_the_package_s() -> None:
+    with pytest.raises(PluginLibraryError, match=r"is not installed\. Name it as `import` does: 'absent_package'"):
+        plugin_library("absent-package")
+
+
 def test_a_package_or_module_without_a_library_is_named(package: Path) -> None:
     for name in (package.name, "json.decoder"):
         with pytest.raises(PluginLibraryError, match=f"package '{name}' has no plugin library"):

@@ -347,8 +347,13 @@ def test_what_is_no_checkpoint_is_refused(paths: Paths, data: bytes) -> None:
 def test_a_checkpoint_that_is_cut_off_is_refused(paths: Paths) -> None:
     paths.save({"a": torch.ones(10_000)})
     paths.source.write_bytes(paths.source.read_bytes()[:-1000])
-    with pytest.raises(CheckpointError, match="torch cannot read it as a checkpoint"):
+    with pytest.raises(CheckpointError, match="torch cannot read it as a checkpoint") as caught:
         pth_to_safetensors(paths.source, paths.destination)
+    assert "cut off" in caught.value.remedy
+    paths.source.write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"torch cannot read it as a checkpoint: EOFError$") as caught:
+        pth_to_safetensors(paths.source, paths.destination)
+    assert "empty" in caught.value.remedy
 
 
 def test_an_existing_file_is_replaced_and_its_readers_keep_the_old_one(paths: Paths) -> None:
