@@ -1,6 +1,6 @@
 """Lines of the launcher that these tests execute, by gcov: `python tests/launcher/coverage.py [limit in percent]`.
 
-Prints a line for each file with what is left, and exits with 1 if the whole is below the limit.
+Prints a line for each file with what is left, and exits with 1 if the whole is below the limit, or a file is missing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ def measure(directory: Path) -> dict[str, dict[int, int]]:
     """Run the tests; how often each line of each file was executed."""
     environment = {**os.environ, "TENSORACLE_TEST_COVERAGE": str(directory)}
     subprocess.run([sys.executable, "-m", "pytest", "-q", str(HERE)], env=environment, check=True)
-    counters = [path for path in directory.rglob("*.gcda") if "launcher" in path.parent.name or "plugins" in path.stem]
+    counters = [
+        path for path in directory.rglob("*.gcda") if "launcher_launcher.dir" in path.parts or "plugins" in path.stem
+    ]
     run(tool("gcov"), "--json-format", *counters, cwd=directory)
     counts: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     for report in directory.glob("*.gcov.json.gz"):
@@ -38,6 +40,9 @@ def main() -> int:
     """Print the table."""
     with tempfile.TemporaryDirectory() as directory:
         counts = measure(Path(directory))
+    sources = {f"tensoracle/src/{path.name}" for path in (HERE.parents[1] / "cpp" / "src").glob("*.cpp")}
+    if uncounted := sources - counts.keys():
+        sys.exit(f"no line was counted of {', '.join(sorted(uncounted))}")
     executed = known = 0
     for name, lines in sorted(counts.items()):
         missed = sorted(number for number, count in lines.items() if count == 0)
