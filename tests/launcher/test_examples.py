@@ -15,22 +15,16 @@ from hatch_tensoracle.testing.records import Allocation
 SCRATCH = (bytes(8), bytes(8))
 
 
-@pytest.fixture(scope="session")
-def example(example_output: Path) -> Path:
-    """The example's library."""
-    return example_output / "example_plugin" / "libexample_plugin.so"
-
-
 def pointers(*addresses: int) -> tuple[bytes, ...]:
     return tuple(struct.pack("<Q", address) for address in addresses)
 
 
 @pytest.mark.parametrize("type_", ["fp16", "bf16", "fp32"])
 @in_child
-def test_normalisation(example: Path, type_: str) -> None:
+def test_normalisation(example_library: Path, type_: str) -> None:
     x = Tensor(type_, (-1, -1, -1), min=(0, 0, 0), opt=(2, 3, 64), max=(64, 64, 4096))
     weight = Tensor(type_, (-1,), min=(0,), opt=(64,), max=(4096,))
-    with FakeDriver([86, 120]) as driver, PluginHarness(example) as harness:
+    with FakeDriver([86, 120]) as driver, PluginHarness(example_library) as harness:
         contexts = [driver.create_context(device) for device in (0, 1)]
         plugin = harness.create("AddRmsNorm", {"epsilon": np.float32(1e-5)})
         digests: dict[tuple[int, bool, bool], str] = {}
@@ -69,11 +63,11 @@ def test_normalisation(example: Path, type_: str) -> None:
 
 
 @in_child
-def test_product(example: Path) -> None:
+def test_product(example_library: Path) -> None:
     w = Tensor("fp16", (64, 48))
     x = Tensor("fp16", (-1, 64), min=(0, 64), opt=(64, 64), max=(1 << 20, 64))
     bias = np.arange(48, dtype=np.float32)
-    with FakeDriver([90]) as driver, PluginHarness(example) as harness:
+    with FakeDriver([90]) as driver, PluginHarness(example_library) as harness:
         context = driver.create_context()
         stream = context.create_stream()
         memory = driver.allocate(1 << 12)
@@ -107,9 +101,9 @@ def test_product(example: Path) -> None:
 
 
 @in_child
-def test_refusals(example: Path) -> None:
+def test_refusals(example_library: Path) -> None:
     x = Tensor("fp16", (4, 64))
-    with FakeDriver([90]) as driver, PluginHarness(example) as harness:
+    with FakeDriver([90]) as driver, PluginHarness(example_library) as harness:
         driver.create_context()
         norm = harness.create("AddRmsNorm")
         for inputs, message in [
